@@ -7,7 +7,7 @@ use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
 
 use super::decide::{self, Case};
-use super::encode::Model;
+use super::encode::SmtModel;
 use super::rate::{self, Probe, RateReport};
 use super::setup::{self, Setup};
 use super::solver::Solver;
@@ -74,7 +74,7 @@ impl Question for Fairness {
     }
 
     fn script(&self, index: usize) -> String {
-        Model::new(&self.setups[index]).whole()
+        SmtModel::new(&self.setups[index]).whole()
     }
 
     fn check(&self, index: usize, solver: &Solver) -> Result<Case> {

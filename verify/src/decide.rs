@@ -12,7 +12,7 @@ use pktgen_core::{Error, Result};
 use serde::Serialize;
 
 use super::candidates;
-use super::encode::{Model, Query, number};
+use super::encode::{Query, SmtModel, number};
 use super::reference::{Run, run};
 use super::setup::{Setup, Ticks};
 use super::sexpr::Value;
@@ -21,7 +21,7 @@ use super::solver::{Reply, Solver};
 /// The answer to "do all behaviours keep the objective?" or "does any?".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum Proof {
     /// Yes, within the horizon.
     Holds,
     /// No.
@@ -30,13 +30,13 @@ pub enum Verdict {
     Unknown,
 }
 
-impl Verdict {
+impl Proof {
     /// The word for people and programs.
     pub fn word(self) -> &'static str {
         match self {
-            Verdict::Holds => "holds",
-            Verdict::Fails => "fails",
-            Verdict::Unknown => "unknown",
+            Proof::Holds => "holds",
+            Proof::Fails => "fails",
+            Proof::Unknown => "unknown",
         }
     }
 }
@@ -44,7 +44,7 @@ impl Verdict {
 /// Who found a behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum BehaviourSource {
     /// The reference, among the candidates; the solver confirmed it.
     Simulation,
     /// The solver; the reference confirmed it.
@@ -53,24 +53,24 @@ pub enum Source {
 
 /// A behaviour that was found.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundBehaviour {
     /// What it does.
     pub run: Run,
     /// By whom.
-    pub source: Source,
+    pub source: BehaviourSource,
 }
 
 /// A verdict, how long it took and the behaviour that shows it, if one does.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: Proof,
     /// Time spent.
     pub spent: Duration,
     /// Why it is unknown; what was asked.
     pub note: String,
     /// A counterexample of "all", a witness of "any".
-    pub found: Option<Found>,
+    pub found: Option<FoundBehaviour>,
 }
 
 /// What was found out about one case.
@@ -86,7 +86,7 @@ pub struct Case {
 
 /// Decides both questions.
 pub fn check(setup: &Setup, solver: &Solver) -> Result<Case> {
-    let model = Model::new(setup);
+    let model = SmtModel::new(setup);
     let all = decide_all(setup, &model, solver)?;
     let any = decide_any(setup, &model, solver)?;
     Ok(Case { setup: setup.clone(), all, any })
@@ -94,10 +94,10 @@ pub fn check(setup: &Setup, solver: &Solver) -> Result<Case> {
 
 /// Only "do all?", for searches.
 pub fn check_all(setup: &Setup, solver: &Solver) -> Result<Answer> {
-    decide_all(setup, &Model::new(setup), solver)
+    decide_all(setup, &SmtModel::new(setup), solver)
 }
 
-fn decide_all(setup: &Setup, model: &Model, solver: &Solver) -> Result<Answer> {
+fn decide_all(setup: &Setup, model: &SmtModel, solver: &Solver) -> Result<Answer> {
     let start = (solver.clock)();
     let done =
         |verdict, note: String, found| Answer { verdict, spent: (solver.clock)().saturating_sub(start), note, found };
@@ -107,7 +107,11 @@ fn decide_all(setup: &Setup, model: &Model, solver: &Solver) -> Result<Answer> {
             return Err(defect("no query describes a behaviour that breaks the objective"));
         };
         confirm(setup, model, &run, query, solver, left())?;
-        return Ok(done(Verdict::Fails, query.to_string(), Some(Found { run, source: Source::Simulation })));
+        return Ok(done(
+            Proof::Fails,
+            query.to_string(),
+            Some(FoundBehaviour { run, source: BehaviourSource::Simulation }),
+        ));
     }
     let mut open = Vec::new();
     for query in model.queries().into_iter().filter(|query| *query != Query::Keeps) {
@@ -116,28 +120,36 @@ fn decide_all(setup: &Setup, model: &Model, solver: &Solver) -> Result<Answer> {
             Reply::Unknown(why) => open.push(format!("{query}: {why}")),
             Reply::Sat(values) => {
                 let run = replay(setup, &values, query)?;
-                return Ok(done(Verdict::Fails, query.to_string(), Some(Found { run, source: Source::Solver })));
+                return Ok(done(
+                    Proof::Fails,
+                    query.to_string(),
+                    Some(FoundBehaviour { run, source: BehaviourSource::Solver }),
+                ));
             }
         }
     }
-    let verdict = if open.is_empty() { Verdict::Holds } else { Verdict::Unknown };
+    let verdict = if open.is_empty() { Proof::Holds } else { Proof::Unknown };
     Ok(done(verdict, open.join("; "), None))
 }
 
-fn decide_any(setup: &Setup, model: &Model, solver: &Solver) -> Result<Answer> {
+fn decide_any(setup: &Setup, model: &SmtModel, solver: &Solver) -> Result<Answer> {
     let start = (solver.clock)();
     let done = |verdict, note, found| Answer { verdict, spent: (solver.clock)().saturating_sub(start), note, found };
     let left = || (solver.timeout + start).saturating_sub((solver.clock)());
     if let Some(run) = candidates::find(setup, |run| run.keeps(setup.epsilon)) {
         confirm(setup, model, &run, Query::Keeps, solver, left())?;
-        return Ok(done(Verdict::Holds, String::new(), Some(Found { run, source: Source::Simulation })));
+        return Ok(done(
+            Proof::Holds,
+            String::new(),
+            Some(FoundBehaviour { run, source: BehaviourSource::Simulation }),
+        ));
     }
     Ok(match solver.ask(model.script(Query::Keeps, ""), left())? {
-        Reply::Unsat => done(Verdict::Fails, String::new(), None),
-        Reply::Unknown(why) => done(Verdict::Unknown, why, None),
+        Reply::Unsat => done(Proof::Fails, String::new(), None),
+        Reply::Unknown(why) => done(Proof::Unknown, why, None),
         Reply::Sat(values) => {
             let run = replay(setup, &values, Query::Keeps)?;
-            done(Verdict::Holds, String::new(), Some(Found { run, source: Source::Solver }))
+            done(Proof::Holds, String::new(), Some(FoundBehaviour { run, source: BehaviourSource::Solver }))
         }
     })
 }
@@ -160,7 +172,7 @@ pub fn shows(setup: &Setup, run: &Run, query: Query) -> bool {
 }
 
 /// Has the solver agree to a behaviour that the reference found, with its times and decisions fixed.
-fn confirm(setup: &Setup, model: &Model, run: &Run, query: Query, solver: &Solver, limit: Duration) -> Result<()> {
+fn confirm(setup: &Setup, model: &SmtModel, run: &Run, query: Query, solver: &Solver, limit: Duration) -> Result<()> {
     let mut fixed = String::new();
     for (v, flow) in run.flows.iter().enumerate() {
         for (k, (t, sent)) in flow.generated.iter().zip(&flow.sent).enumerate() {

@@ -17,7 +17,7 @@ use super::bounds::Bounds;
 use super::setup::{Arrivals, Setup, Ticks};
 
 /// A model, to which queries are added.
-pub struct Model<'a> {
+pub struct SmtModel<'a> {
     setup: &'a Setup,
     bounds: Bounds,
     text: String,
@@ -65,10 +65,10 @@ macro_rules! line {
     };
 }
 
-impl<'a> Model<'a> {
+impl<'a> SmtModel<'a> {
     /// Writes everything but the queries.
-    pub fn new(setup: &'a Setup) -> Model<'a> {
-        let mut model = Model { setup, bounds: Bounds::of(setup), text: String::new() };
+    pub fn new(setup: &'a Setup) -> SmtModel<'a> {
+        let mut model = SmtModel { setup, bounds: Bounds::of(setup), text: String::new() };
         line!(model, "(set-option :produce-models true)\n(set-logic QF_LIA)");
         for v in 0..setup.clusters.len() {
             model.arrivals(v);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use pktgen_core::config::Section;
 use pktgen_core::{Error, Result};
 
-use super::decide::{Answer, Verdict, check_all};
+use super::decide::{Answer, Proof, check_all};
 use super::setup::{Setup, Ticks};
 use super::solver::Solver;
 
@@ -83,11 +83,11 @@ impl Search<'_> {
     /// Does it hold with `period`? None if it cannot be asked.
     fn probe(&mut self, period: Ticks) -> Result<Option<bool>> {
         if let Some(probe) = self.probes.get(&period) {
-            return Ok(Some(probe.answer.verdict == Verdict::Holds));
+            return Ok(Some(probe.answer.verdict == Proof::Holds));
         }
         let Some(setup) = self.at(period) else { return Ok(None) };
         let answer = check_all(&setup, self.solver)?;
-        let holds = answer.verdict == Verdict::Holds;
+        let holds = answer.verdict == Proof::Holds;
         let probe = Probe { period, setup, answer };
         (self.progress)(&probe);
         self.probes.insert(period, probe);
@@ -139,7 +139,7 @@ pub fn search(
         }
     }
     let probes = search.probes;
-    let holds = |probe: &Probe| probe.answer.verdict == Verdict::Holds;
+    let holds = |probe: &Probe| probe.answer.verdict == Proof::Holds;
     // From the longest period that holds to where the next shorter one does not.
     let from_slow = probes.values().rev().skip_while(|probe| !holds(probe)).take_while(|probe| holds(probe));
     let best = from_slow.last().cloned();

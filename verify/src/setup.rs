@@ -8,7 +8,7 @@ use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD};
 use pktgen_wire::wire::update::{ACK_HEAD, FRAME_MIN};
-use pktgen_workload::control::Rule;
+use pktgen_workload::control::SendingRule;
 
 /// A time or span in ticks of 1 µs.
 pub type Ticks = i64;
@@ -123,7 +123,7 @@ pub struct Setup {
     /// A cluster is active if it had an arrival this recently; none: ever.
     pub window: Option<Ticks>,
     /// Transmission control (§5).
-    pub rule: Rule,
+    pub rule: SendingRule,
     /// Its slope as written.
     pub slope: Value,
     /// ε.
@@ -294,9 +294,9 @@ pub fn read(section: &mut Section) -> Result<Vec<Setup>> {
     }
     let Slope(slope) = section.get("slope", "1/delta_t")?;
     let rule = match &slope {
-        Value::Text(text) if text == "delta_t" => Rule::fair(threshold.ps()),
-        Value::Text(_) => Rule::urgent(threshold.ps()),
-        number => Rule { threshold: threshold.ps(), slope: f64::from_value(number).unwrap_or_default() },
+        Value::Text(text) if text == "delta_t" => SendingRule::fair(threshold.ps()),
+        Value::Text(_) => SendingRule::urgent(threshold.ps()),
+        number => SendingRule { threshold: threshold.ps(), slope: f64::from_value(number).unwrap_or_default() },
     };
     let Several(slots) = section.get::<Several<u32>>("slots", 2i64)?;
     let Several(epsilons) = section.get::<Several<Tick>>("epsilon", "100us")?;

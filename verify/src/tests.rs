@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use pktgen_core::config::{Document, Value};
 use pktgen_core::time::US;
-use pktgen_workload::control::Rule;
+use pktgen_workload::control::SendingRule;
 use proptest::prelude::*;
 
-use super::decide::{self, Source, Verdict};
-use super::encode::{Model, Query};
+use super::decide::{self, BehaviourSource, Proof};
+use super::encode::{Query, SmtModel};
 use super::reference::run;
 use super::setup::{Arrivals, Cluster, Setup, Ticks};
 use super::solver::{DEFAULT, Reply};
@@ -26,7 +26,7 @@ pub(super) fn tiny() -> Setup {
         slots: 2,
         hold_slot: true,
         window: None,
-        rule: Rule::urgent(400 * US),
+        rule: SendingRule::urgent(400 * US),
         slope: Value::Text("1/delta_t".into()),
         epsilon: 10,
         candidates: 0,
@@ -123,7 +123,7 @@ fn setups() -> impl Strategy<Value = Setup> {
 }
 
 fn rule(threshold: Ticks, slope: f64) -> Setup {
-    Setup { rule: Rule { threshold: threshold * US, slope }, slope: Value::Float(slope), ..tiny() }
+    Setup { rule: SendingRule { threshold: threshold * US, slope }, slope: Value::Float(slope), ..tiny() }
 }
 
 /// One slot, and gaps about as long as an ACK takes to come back: which one was heard, and how old it is, turns on ticks.
@@ -165,7 +165,7 @@ fn spread() -> impl Strategy<Value = Setup> {
 
 /// The solver's answers, alone and with everything around it, are those of brute force.
 fn agree(setup: &Setup) -> Result<(), TestCaseError> {
-    let model = Model::new(setup);
+    let model = SmtModel::new(setup);
     let queries = model.queries();
     let shown = brute_force(setup, &queries);
     for (query, shown) in queries.iter().zip(&shown) {
@@ -181,8 +181,8 @@ fn agree(setup: &Setup) -> Result<(), TestCaseError> {
     for candidates in [0, 100] {
         let case = decide::check(&Setup { candidates, ..setup.clone() }, &solver(60)).unwrap();
         let breaks = shown[1..].iter().any(|s| *s);
-        prop_assert_eq!(case.all.verdict, if breaks { Verdict::Fails } else { Verdict::Holds });
-        prop_assert_eq!(case.any.verdict, if shown[0] { Verdict::Holds } else { Verdict::Fails });
+        prop_assert_eq!(case.all.verdict, if breaks { Proof::Fails } else { Proof::Holds });
+        prop_assert_eq!(case.any.verdict, if shown[0] { Proof::Holds } else { Proof::Fails });
     }
     Ok(())
 }
@@ -196,7 +196,7 @@ proptest! {
 
     #[test]
     fn spread_arrivals_are_bounded_rightly(setup in spread()) {
-        prop_assert!(Model::new(&setup).bounds().lead(&setup, 0, 1).is_some());
+        prop_assert!(SmtModel::new(&setup).bounds().lead(&setup, 0, 1).is_some());
         agree(&setup)?;
     }
 
@@ -205,7 +205,7 @@ proptest! {
         let arrivals = |(gap, more)| Arrivals::Free { gap_min: 3 * service + gap, gap_max: 3 * service + gap + more };
         let clusters = gaps.into_iter().map(|gap| Cluster { updates, arrivals: arrivals(gap) }).collect();
         let setup = Setup { clusters, service, slots: 3, ..tiny() };
-        let model = Model::new(&setup);
+        let model = SmtModel::new(&setup);
         let lead = model.bounds().lead(&setup, 0, 1).unwrap();
         // The model without what is to be shown.
         let own: String = model.text().lines().filter(|l| !l.starts_with("(assert (<= (- T_")).map(|l| format!("{l}\n")).collect();
@@ -228,12 +228,15 @@ fn a_planted_unfair_configuration_is_rejected_and_a_fair_one_accepted() {
     let same = "[verify]\nperiod = \"100ms\"\nepsilon = \"2ms\"";
     for candidates in ["candidates = 0", ""] {
         let case = question(&format!("{same}\n{candidates}")).check(0, &solver(60)).unwrap();
-        assert_eq!((case.all.verdict, case.any.verdict), (Verdict::Holds, Verdict::Holds));
+        assert_eq!((case.all.verdict, case.any.verdict), (Proof::Holds, Proof::Holds));
         let unfair = same.replace("\"100ms\"", "[\"100ms\", \"300ms\"]");
         let case = question(&format!("{unfair}\n{candidates}")).check(0, &solver(60)).unwrap();
-        assert_eq!((case.all.verdict, case.any.verdict), (Verdict::Fails, Verdict::Fails));
+        assert_eq!((case.all.verdict, case.any.verdict), (Proof::Fails, Proof::Fails));
         let found = case.all.found.unwrap();
-        assert_eq!(found.source, if candidates.is_empty() { Source::Simulation } else { Source::Solver });
+        assert_eq!(
+            found.source,
+            if candidates.is_empty() { BehaviourSource::Simulation } else { BehaviourSource::Solver }
+        );
         assert!(!found.run.keeps(2000));
     }
 }
@@ -247,7 +250,7 @@ fn a_tiny_timeout_gives_unknown() {
     let mut ticking = solver(0);
     ticking.timeout = Duration::from_millis(30);
     let case = decide::check(&Setup { epsilon: 8, ..setup }, &ticking).unwrap();
-    assert_eq!((case.all.verdict, case.any.verdict), (Verdict::Unknown, Verdict::Unknown));
+    assert_eq!((case.all.verdict, case.any.verdict), (Proof::Unknown, Proof::Unknown));
     assert!(case.all.note.contains("out of time"), "{}", case.all.note);
 }
 
@@ -288,7 +291,7 @@ fn the_largest_rate_is_found_to_the_tick() {
         question("[verify]\nepsilon = \"2ms\"\nslots = 2\nupdates = 4").max_rate(0, &solver(60), &mut |_| ()).unwrap();
     let (holds, beyond) = (report.holds.expect("one holds"), report.beyond.expect("one fails"));
     assert_eq!(beyond.period, holds.period - 1);
-    assert_eq!(beyond.answer.verdict, Verdict::Fails);
+    assert_eq!(beyond.answer.verdict, Proof::Fails);
     assert_eq!(holds.period, 4000, "two services of 2 ms fill the link");
     assert!(report.violations.iter().all(|period| *period < 4000), "an overloaded link may be fair again");
     // With periods of 1 and 3 the average peaks differ by two periods: too slow fails too.

@@ -15,7 +15,7 @@ use parquet::file::properties::WriterProperties;
 use pktgen_core::arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array, UInt64Array};
 use pktgen_core::arrow::ipc::writer::FileWriter;
 use pktgen_core::column::Data::{Int64, UInt8, UInt16, UInt32, UInt64};
-use pktgen_core::column::{Column, Stream};
+use pktgen_core::column::{Column, StreamTable};
 use pktgen_core::shard::Shard;
 use pktgen_core::whole::{WholeFile, write_whole};
 use pktgen_core::{Error, Result};
@@ -294,9 +294,13 @@ static RECEIVED: [Column; 11] = [
 ];
 
 /// The tables with their columns; folders add `run` and `cluster`.
-pub static TABLES: [Stream; 2] = [
-    Stream { name: "tables/sent", row: "an update where workers send (`pktgen analyze --tables`)", columns: &SENT },
-    Stream {
+pub static TABLES: [StreamTable; 2] = [
+    StreamTable {
+        name: "tables/sent",
+        row: "an update where workers send (`pktgen analyze --tables`)",
+        columns: &SENT,
+    },
+    StreamTable {
         name: "tables/received",
         row: "a packet with updates at the server (`pktgen analyze --tables`)",
         columns: &RECEIVED,

@@ -24,7 +24,7 @@ pub(crate) fn resamples(judgements: usize) -> usize {
 /// How pairs are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum EffectKind {
     /// By the logarithm of new over old.
     Ratio,
     /// By new − old.
@@ -35,7 +35,7 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub(crate) struct Differences {
     /// How they were made.
-    pub(crate) kind: Kind,
+    pub(crate) kind: EffectKind,
     /// One per pair.
     pub(crate) values: Vec<f64>,
     /// From −band to band is within the tolerance.
@@ -54,7 +54,7 @@ impl Differences {
         if let (Band::Relative(share), true) = (band, ratio) {
             let log = |(old, new): &(f64, f64)| if old == new { 0.0 } else { (new / old).ln() };
             let values = pairs.iter().map(log).collect();
-            return Differences { kind: Kind::Ratio, values, band: share.ln_1p(), noise: ROUNDING, exact: false };
+            return Differences { kind: EffectKind::Ratio, values, band: share.ln_1p(), noise: ROUNDING, exact: false };
         }
         let sizes: Vec<f64> = pairs.iter().map(|(old, _)| old.abs()).collect();
         let band = match band {
@@ -63,7 +63,7 @@ impl Differences {
         };
         let largest = pairs.iter().map(|(old, new)| old.abs().max(new.abs())).fold(0.0, f64::max);
         let values = pairs.iter().map(|(old, new)| new - old).collect();
-        Differences { kind: Kind::Difference, values, band, noise: ROUNDING * largest, exact: false }
+        Differences { kind: EffectKind::Difference, values, band, noise: ROUNDING * largest, exact: false }
     }
 
     /// The same of runs that leave nothing to chance, if `exact`: one pair says all.
@@ -74,8 +74,8 @@ impl Differences {
     /// `value`, on the scale of the differences, as people read it: a share of the old, or an amount.
     pub(crate) fn shown(&self, value: f64) -> f64 {
         match self.kind {
-            Kind::Ratio => value.exp_m1(),
-            Kind::Difference => value,
+            EffectKind::Ratio => value.exp_m1(),
+            EffectKind::Difference => value,
         }
     }
 }

@@ -12,17 +12,17 @@ fn of(values: &[f64]) -> Differences {
 #[test]
 fn ratios_where_they_exist_and_differences_elsewhere() {
     let ratio = Differences::of(&[(2.0, 4.0), (4.0, 2.0), (0.0, 0.0)], Band::Relative(0.02));
-    assert_eq!((ratio.kind, ratio.band), (Kind::Ratio, 0.02f64.ln_1p()));
+    assert_eq!((ratio.kind, ratio.band), (EffectKind::Ratio, 0.02f64.ln_1p()));
     assert_eq!(ratio.values, [2f64.ln(), -(2f64.ln()), 0.0]);
     assert!((ratio.shown(ratio.values[0]) - 1.0).abs() < 1e-12 && (ratio.shown(ratio.band) - 0.02).abs() < 1e-12);
     // One pair without a ratio: all are compared by difference, with 2 % of the mean size of the old ones.
     let difference = Differences::of(&[(2.0, 4.0), (0.0, 1.0)], Band::Relative(0.02));
     assert_eq!(
         (difference.kind, difference.values.as_slice(), difference.band),
-        (Kind::Difference, &[2.0, 1.0][..], 0.02)
+        (EffectKind::Difference, &[2.0, 1.0][..], 0.02)
     );
     let absolute = Differences::of(&[(2.0, 4.0)], Band::Absolute(0.5));
-    assert_eq!((absolute.kind, absolute.band, absolute.shown(0.25)), (Kind::Difference, 0.5, 0.25));
+    assert_eq!((absolute.kind, absolute.band, absolute.shown(0.25)), (EffectKind::Difference, 0.5, 0.25));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use pktgen_report::plot::ticks::{axis_name, tick_text, ticks};
 use pktgen_report::sweep::data::{Labels, VARIANT};
 
 use super::text::point;
-use super::{Judgement, Kind, Versus};
+use super::{EffectKind, Judgement, Versus};
 
 /// Size of a plot in its own units, as of other charts: a phone shows them at two thirds.
 const WIDTH: f64 = 520.0;
@@ -26,7 +26,7 @@ const LETTERS: usize = 56;
 
 /// All plots of a comparison, one per metric.
 pub(super) fn forests(versus: &Versus, out: &mut String) {
-    let mut metrics: Vec<(&str, Kind)> = Vec::new();
+    let mut metrics: Vec<(&str, EffectKind)> = Vec::new();
     for one in &versus.judgements {
         if !metrics.contains(&(one.metric.as_str(), one.kind)) {
             metrics.push((&one.metric, one.kind));
@@ -110,8 +110,8 @@ fn forest(rows: &[&Judgement]) -> String {
         escape(&words(rows))
     );
     let scale = match first.kind {
-        Kind::Ratio => scale_for("share", 1.0),
-        Kind::Difference => first.scale(),
+        EffectKind::Ratio => scale_for("share", 1.0),
+        EffectKind::Difference => first.scale(),
     };
     // Writing to a String cannot fail.
     for mark in ticks((least, most), scale.factor, 6) {
@@ -131,7 +131,7 @@ fn forest(rows: &[&Judgement]) -> String {
         row(one, top, &x, &mut out);
         top += ROW;
     }
-    let unit = if first.kind == Kind::Ratio { scale.unit } else { scale.difference_unit };
+    let unit = if first.kind == EffectKind::Ratio { scale.unit } else { scale.difference_unit };
     let name = axis_name("new against old", &Scale { unit, ..scale });
     let _ =
         writeln!(out, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{name}</text>", WIDTH / 2.0, bottom + 38.0);

@@ -17,7 +17,7 @@ use pktgen_core::{Error, Result};
 use pktgen_records::human::{self, day, title};
 use pktgen_records::run::read_json;
 use pktgen_records::stats::SEEDS_MIN;
-use pktgen_report::made::Provenance;
+use pktgen_report::made::RunProvenance;
 use pktgen_report::plot::ticks::ticks;
 use pktgen_report::sweep::data::{Labels, SweepData};
 use pktgen_report::sweep::run_dirs;
@@ -143,7 +143,7 @@ impl Entry {
             tool: first.tool,
             created_unix_ns: first.created_unix_ns,
             valid: sweep.runs.iter().all(|run| run.validity.is_valid()),
-            overrides: Provenance::of(sweep).changed().into_iter().map(str::to_owned).collect(),
+            overrides: RunProvenance::of(sweep).changed().into_iter().map(str::to_owned).collect(),
             units: sweep.units.clone(),
             points: sweep.points.iter().map(point).collect(),
         })

@@ -12,7 +12,7 @@ use pktgen_workload::study::TIME;
 use serde::Serialize;
 
 use super::Side;
-use super::effect::{Differences, Kind, Sample, resamples};
+use super::effect::{Differences, EffectKind, Sample, resamples};
 use super::pairs::{Pair, Paired};
 use super::rules::{Direction, Rule, Rules};
 
@@ -88,7 +88,7 @@ pub struct Judgement {
     /// Does it count for the overall verdict?
     pub required: bool,
     /// Is the effect a share of the old value, or a difference?
-    pub kind: Kind,
+    pub kind: EffectKind,
     /// The tolerance as an effect: from −… to …
     pub band: [f64; 2],
     /// Pairs that have both values.
@@ -313,14 +313,14 @@ impl Judgement {
     /// An effect with its unit.
     pub(crate) fn amount(&self, value: f64) -> String {
         match self.kind {
-            Kind::Ratio => format!("{} %", self.number(value)),
-            Kind::Difference => self.scale().difference(value),
+            EffectKind::Ratio => format!("{} %", self.number(value)),
+            EffectKind::Difference => self.scale().difference(value),
         }
     }
 
     /// An effect without its unit, signed.
     fn number(&self, value: f64) -> String {
-        if self.kind == Kind::Difference {
+        if self.kind == EffectKind::Difference {
             return self.scale().number(value);
         }
         // Intervals that are small beside a percent need another digit.

@@ -35,15 +35,15 @@ mod tests;
 use pktgen_core::{Error, Result};
 use serde::Serialize;
 
-pub use effect::Kind;
+pub use effect::EffectKind;
 pub use judge::{Effect, FURTHER_MAX, Further, Judgement, Outcome};
 pub use pairs::{Pairing, Unpaired};
-pub use rank::{Place, Ranking};
+pub use rank::{Ranking, Standing};
 pub use rules::{Direction, Rule, Rules};
 
 use judge::overall;
 use pktgen_report::check::known_keys;
-use pktgen_report::made::Provenance;
+use pktgen_report::made::RunProvenance;
 use pktgen_report::sweep::data::SweepData;
 use pktgen_report::sweep::data::{name_of, why_invalid};
 
@@ -73,7 +73,7 @@ pub struct Implementation {
     /// Those of them that are invalid, with their reasons.
     pub invalid: Vec<String>,
     /// What made them, when, where and how.
-    pub made: Provenance,
+    pub made: RunProvenance,
 }
 
 /// A new implementation against the old one.
@@ -196,7 +196,7 @@ impl Comparison {
     ) -> Comparison {
         let implementations: Vec<Implementation> = sides.iter().map(Implementation::of).collect();
         let names: Vec<&str> = versus.iter().map(|versus| versus.new.as_str()).collect();
-        let made = sides.last().map(|side| Provenance::of(&side.sweep)).unwrap_or_default();
+        let made = sides.last().map(|side| RunProvenance::of(&side.sweep)).unwrap_or_default();
         let mut comparison = Comparison {
             tool: format!("pktgen {} ({})", made.version, made.commit),
             version: VERSION,
@@ -254,7 +254,7 @@ impl Implementation {
             experiment: side.sweep.manifest.experiment.clone(),
             runs: runs.len(),
             invalid: runs.iter().filter(|run| !run.validity.is_valid()).map(said).collect(),
-            made: Provenance::of(&side.sweep),
+            made: RunProvenance::of(&side.sweep),
         }
     }
 }

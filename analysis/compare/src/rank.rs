@@ -33,12 +33,12 @@ pub struct Ranking {
     /// Are there seeds enough for an order, or was nothing left to chance? Else everything may have every place.
     pub compared: bool,
     /// The implementations, the best first.
-    pub places: Vec<Place>,
+    pub places: Vec<Standing>,
 }
 
 /// An implementation's place.
 #[derive(Debug, Clone, Serialize)]
-pub struct Place {
+pub struct Standing {
     /// Which.
     pub implementation: String,
     /// Its median over these seeds.
@@ -186,10 +186,10 @@ fn ordered(sides: &[Side], rows: Vec<Row>, alpha: f64) -> Vec<Ranking> {
 fn ranking(sides: &[Side], row: Row, places: &[(usize, usize)]) -> Option<Ranking> {
     let metric = row.rule.metric.clone();
     let unit = sides.iter().find_map(|side| side.sweep.units.get(&metric)).cloned().unwrap_or_default();
-    let mut all: Vec<Place> = Vec::new();
+    let mut all: Vec<Standing> = Vec::new();
     for ((side, values), (best, worst)) in sides.iter().zip(&row.values).zip(places) {
         let value = stats::estimate(values, row.exact)?;
-        all.push(Place { implementation: side.name.clone(), value, best: *best, worst: *worst });
+        all.push(Standing { implementation: side.name.clone(), value, best: *best, worst: *worst });
     }
     let sign = if row.rule.direction == Direction::Lower { 1.0 } else { -1.0 };
     all.sort_by(|a, b| {
@@ -201,7 +201,7 @@ fn ranking(sides: &[Side], row: Row, places: &[(usize, usize)]) -> Option<Rankin
     Some(Ranking { metric, unit, direction: row.rule.direction, labels: row.labels, seeds, compared, places: all })
 }
 
-impl Place {
+impl Standing {
     /// The place for people: one, or from which to which.
     pub fn shown(&self) -> String {
         if self.best == self.worst { self.best.to_string() } else { format!("{}–{}", self.best, self.worst) }

@@ -116,7 +116,7 @@ fn few_pairs_claim_nothing_in_any_form_and_runs_without_chance_are_exact() {
     // One side alone is not enough.
     assert_eq!(against(&sweep("old", 1.0, 1), &exact("new", 1.5)).outcome, Some(Outcome::CannotTell));
     let order = Comparison::of(&[exact("a", 1.0), exact("b", 1.5)], None, &Rules::built_in()).unwrap();
-    assert_eq!(order.rankings[0].places.iter().map(Place::shown).collect::<Vec<_>>(), ["1", "2"]);
+    assert_eq!(order.rankings[0].places.iter().map(Standing::shown).collect::<Vec<_>>(), ["1", "2"]);
 }
 
 #[test]

@@ -96,7 +96,7 @@ const EMPTY: &str = "-";
 
 /// A part of a run: one stream, the metrics or the verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct DumpPart {
     /// The stream's name, `metrics` or `verdict`.
     pub name: String,
     /// Names the columns of a stream; empty for metrics and verdict.
@@ -105,7 +105,7 @@ pub struct Part {
     pub lines: Vec<String>,
 }
 
-impl Part {
+impl DumpPart {
     /// The SHA-256 of the lines, head included, in hexadecimal digits.
     pub fn digest(&self) -> String {
         let mut hashing = Hashing::new(sink());
@@ -121,7 +121,7 @@ impl Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Canonical {
     /// Streams in the order of the layout, metrics, verdict.
-    pub parts: Vec<Part>,
+    pub parts: Vec<DumpPart>,
     /// True if the numbers may be used.
     pub valid: bool,
 }
@@ -148,7 +148,7 @@ impl Canonical {
 }
 
 /// The streams in `dir`, then the other parts.
-fn with_streams<const N: usize>(dir: &Path, others: [Part; N]) -> Result<Vec<Part>> {
+fn with_streams<const N: usize>(dir: &Path, others: [DumpPart; N]) -> Result<Vec<DumpPart>> {
     let mut parts = Vec::new();
     for (name, columns) in LAYOUT {
         let path = dir.join(format!("{name}.parquet"));
@@ -160,7 +160,7 @@ fn with_streams<const N: usize>(dir: &Path, others: [Part; N]) -> Result<Vec<Par
     Ok(parts)
 }
 
-fn stream(path: &Path, name: &str, known: &[&str]) -> Result<Part> {
+fn stream(path: &Path, name: &str, known: &[&str]) -> Result<DumpPart> {
     let mut batches = Batches::open(path)?;
     let damaged = |fault: ArrowError| Error::data(path, format!("it cannot be tabulated: {fault}"));
     let schema = batches.schema();
@@ -183,7 +183,7 @@ fn stream(path: &Path, name: &str, known: &[&str]) -> Result<Part> {
     let sorted = whole.project(&order).map_err(damaged)?;
     let names: Vec<String> = columns.into_iter().map(|(_, name)| name).collect();
     let lines = rows(name, &names, &sorted).map_err(damaged)?;
-    Ok(Part { name: name.to_owned(), head: format!("columns\t{name}\t{}", names.join("\t")), lines })
+    Ok(DumpPart { name: name.to_owned(), head: format!("columns\t{name}\t{}", names.join("\t")), lines })
 }
 
 /// A stream with what [`MOVED`] names where it belongs, and without columns that [`LAYOUT`] lacks and that are empty.
@@ -255,7 +255,7 @@ fn code_name(stream: &str, column: &str, text: &str) -> Option<&'static str> {
     }
 }
 
-fn metrics(lines: &[Line]) -> Part {
+fn metrics(lines: &[Line]) -> DumpPart {
     let line = |line: &Line| {
         let labels: Vec<String> = line
             .labels
@@ -267,16 +267,16 @@ fn metrics(lines: &[Line]) -> Part {
     };
     let mut lines: Vec<String> = lines.iter().filter(|line| !TIMES.contains(&&*line.metric)).map(line).collect();
     lines.sort_unstable();
-    Part { name: "metrics".to_owned(), head: String::new(), lines }
+    DumpPart { name: "metrics".to_owned(), head: String::new(), lines }
 }
 
-fn verdict(validity: &Validity, remarks: &[&str]) -> Part {
+fn verdict(validity: &Validity, remarks: &[&str]) -> DumpPart {
     let mut lines: Vec<String> = validity.faults.iter().map(|fault| finding("fault", fault.code(), fault)).collect();
     lines.extend(validity.notes.iter().map(|note| finding("note", note.code(), note)));
     lines.extend(remarks.iter().map(|remark| format!("remark\t{remark}")));
     lines.sort_unstable();
     lines.insert(0, format!("valid\t{}", validity.is_valid()));
-    Part { name: "verdict".to_owned(), head: String::new(), lines }
+    DumpPart { name: "verdict".to_owned(), head: String::new(), lines }
 }
 
 /// A fault or a note: its code and its fields.

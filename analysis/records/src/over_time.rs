@@ -36,7 +36,7 @@ impl Segments for [Segment] {
 
 /// What is found of an age.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct AgeQuantiles {
     /// The ages that are not exceeded for the asked shares of the time; none if no time passes.
     pub over_time: Option<Vec<f64>>,
     /// The peak at the asked rank; none without peaks.
@@ -46,7 +46,7 @@ pub struct Found {
 /// The ages that are not exceeded for the shares `q` of the time, in the numbers' unit. Segment i lasts as long as its ends are
 /// apart: so the time spent below an age is piecewise linear, with a slope of the number of segments that cover it. And the peak
 /// at quantile `peak_q` by nearest rank; the ends of all segments are peaks but that of the last, where only the window ends.
-pub fn quantiles(segments: &(impl Segments + ?Sized), q: &[f64], peak_q: f64) -> Result<Found> {
+pub fn quantiles(segments: &(impl Segments + ?Sized), q: &[f64], peak_q: f64) -> Result<AgeQuantiles> {
     if segments.len() * 2 <= SHORT {
         return of_few(segments, q, peak_q);
     }
@@ -84,11 +84,11 @@ pub fn quantiles(segments: &(impl Segments + ?Sized), q: &[f64], peak_q: f64) ->
         }
         None => nearest_ranks(&Peaks(segments), [peak_q])?.map(|[peak]| peak),
     };
-    Ok(Found { over_time: (window > 0).then_some(ages), peak })
+    Ok(AgeQuantiles { over_time: (window > 0).then_some(ages), peak })
 }
 
 /// The same of few, by sorting them.
-fn of_few(segments: &(impl Segments + ?Sized), q: &[f64], peak_q: f64) -> Result<Found> {
+fn of_few(segments: &(impl Segments + ?Sized), q: &[f64], peak_q: f64) -> Result<AgeQuantiles> {
     let (mut from, mut to) = (Vec::new(), Vec::new());
     segments.scan(&mut |part| part.iter().for_each(|[a, b]| (from.push(*a), to.push(*b)).0))?;
     let sum = |ages: &[i64]| ages.iter().map(|age| i128::from(*age)).sum::<i128>();
@@ -96,7 +96,7 @@ fn of_few(segments: &(impl Segments + ?Sized), q: &[f64], peak_q: f64) -> Result
     let begin = from.iter().min().map_or(0, |least| i128::from(*least));
     let at = |q: &f64| walk(from.clone(), to.clone(), begin, Below::default(), q * window as f64);
     let over_time = (window > 0).then(|| q.iter().map(at).collect());
-    Ok(Found { over_time, peak: nearest_ranks(&Peaks(segments), [peak_q])?.map(|[peak]| peak) })
+    Ok(AgeQuantiles { over_time, peak: nearest_ranks(&Peaks(segments), [peak_q])?.map(|[peak]| peak) })
 }
 
 /// The ends of all segments but the last.
@@ -374,7 +374,7 @@ mod tests {
         agrees(&segments);
         segments.push([5, 1_000_041]);
         agrees(&segments);
-        let nothing = Found { over_time: None, peak: None };
+        let nothing = AgeQuantiles { over_time: None, peak: None };
         assert_eq!(quantiles(&[] as &[Segment], &[0.5], 0.5).unwrap(), nothing);
         assert_eq!(quantiles(&[[3, 3]][..], &[0.5], 0.5).unwrap(), nothing);
     }

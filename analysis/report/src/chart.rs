@@ -127,14 +127,14 @@ pub struct Span {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Network {
     /// Nodes; hosts of one switch stand together.
-    pub nodes: Vec<Place>,
+    pub nodes: Vec<ChartNode>,
     /// Cables between them.
     pub cables: Vec<Cable>,
 }
 
 /// A node, or several hosts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Place {
+pub struct ChartNode {
     /// What it is called, or how many it is.
     pub name: String,
     /// What stands on it.

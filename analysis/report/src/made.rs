@@ -14,7 +14,7 @@ const FACTS_MAX: usize = 12;
 
 /// Provenance of the runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Provenance {
+pub struct RunProvenance {
     /// Version of the tool that made the runs.
     pub version: String,
     /// Its commit.
@@ -34,9 +34,9 @@ pub struct Provenance {
     pub overrides: Vec<String>,
 }
 
-impl Provenance {
+impl RunProvenance {
     /// Of the runs of `sweep`.
-    pub fn of(sweep: &SweepData) -> Provenance {
+    pub fn of(sweep: &SweepData) -> RunProvenance {
         let mut tools: Vec<&str> = Vec::new();
         for run in sweep.runs.iter().filter(|run| !run.made.tool.is_empty()) {
             if !tools.contains(&run.made.tool.as_str()) {
@@ -46,7 +46,7 @@ impl Provenance {
         let (version, commit) = tools.first().map_or(("unknown", "unknown"), |tool| parts(tool));
         let first = sweep.runs.iter().map(|run| run.made.unix_ns).filter(|time| *time > 0).min();
         let mut commands = sweep.runs.iter().map(|run| &run.made.command).filter(|command| !command.is_empty());
-        Provenance {
+        RunProvenance {
             version: version.to_owned(),
             commit: commit.to_owned(),
             others: tools.iter().skip(1).map(|tool| (*tool).to_owned()).collect(),
@@ -161,9 +161,9 @@ mod tests {
 
     #[test]
     fn seeds_change_nothing_that_a_text_states() {
-        let of = |overrides: &[&str]| Provenance {
+        let of = |overrides: &[&str]| RunProvenance {
             overrides: overrides.iter().map(|one| (*one).to_owned()).collect(),
-            ..Provenance::default()
+            ..RunProvenance::default()
         };
         assert_eq!(of(&["sweep.seeds=1..3", "seed=4"]).before_overrides(), None);
         let changed = of(&["sweep.seeds=1..3", "target.slots=6"]).before_overrides().unwrap();

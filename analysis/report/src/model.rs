@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::chart::Chart;
 use crate::headings::{Heading, axes, heading, metric_keys};
-use crate::made::Provenance;
+use crate::made::RunProvenance;
 use crate::sweep::data::{Labels, PointSummary, RunSummary, SweepData, matches, name_of, why_invalid};
 use crate::verdict::{Verdict, compare, verdict};
 use crate::{check, picture};
@@ -30,7 +30,7 @@ pub struct Model {
     /// What it shows, by the experiment file.
     pub about: String,
     /// What made the runs, when, where and how.
-    pub made: Provenance,
+    pub made: RunProvenance,
     /// May the numbers be used, and what do they say?
     pub verdict: Verdict,
     /// Names in the experiment's `[report]` and `[paper]` that nothing has, one sentence each.
@@ -44,7 +44,7 @@ pub struct Model {
     /// Value columns of the main table.
     pub columns: Vec<Heading>,
     /// One row per point.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TableRow>,
     /// What the values in the table are.
     pub legend: String,
     /// Published values outside our intervals, or that cannot be compared, one sentence each.
@@ -70,7 +70,7 @@ pub struct RunNote {
 
 /// A row of the main table.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct TableRow {
     /// Labels of the point.
     pub labels: Labels,
     /// How many runs.
@@ -108,14 +108,14 @@ impl Model {
     pub fn build(sweep: &SweepData) -> Model {
         let keys = metric_keys(sweep);
         let columns: Vec<Heading> = keys.iter().map(|key| heading(sweep, key)).collect();
-        let row = |point: &PointSummary| Row {
+        let row = |point: &PointSummary| TableRow {
             labels: point.labels.clone(),
             runs: point.runs.len(),
             cells: columns.iter().map(|column| cell(sweep, point, &column.key)).collect(),
         };
-        let rows: Vec<Row> = sweep.points.iter().map(row).collect();
+        let rows: Vec<TableRow> = sweep.points.iter().map(row).collect();
         let comparison = compare(sweep);
-        let made = Provenance::of(sweep);
+        let made = RunProvenance::of(sweep);
         Model {
             tool: format!("pktgen {} ({})", made.version, made.commit),
             version: VERSION,
@@ -140,7 +140,7 @@ impl Model {
 }
 
 /// What the values of the main table are.
-fn legend(rows: &[Row]) -> String {
+fn legend(rows: &[TableRow]) -> String {
     let shown: Vec<&Estimate> = rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.ours.as_ref()).collect();
     let paper = if rows.iter().flat_map(|row| &row.cells).any(|cell| cell.paper.is_some()) {
         "; published values below ours"

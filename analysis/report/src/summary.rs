@@ -7,7 +7,7 @@ use std::fmt::Write;
 use pktgen_records::human;
 
 use crate::headings::Heading;
-use crate::model::{Cell, Model, Row, RunNote};
+use crate::model::{Cell, Model, RunNote, TableRow};
 use crate::sweep::data::VARIANT;
 
 /// Widest line.
@@ -118,7 +118,7 @@ fn names(model: &Model, order: &[usize]) -> Vec<String> {
     if axes.is_empty() {
         return std::iter::once(String::new()).chain(order.iter().map(|_| "run".to_owned())).collect();
     }
-    let value = |row: &Row, axis: &String| row.labels.get(axis).map_or("–".to_owned(), String::clone);
+    let value = |row: &TableRow, axis: &String| row.labels.get(axis).map_or("–".to_owned(), String::clone);
     let parts: Vec<Vec<String>> = axes
         .iter()
         .map(|axis| {

@@ -29,7 +29,7 @@ use crate::picture::keep;
 use crate::picture::states;
 use crate::sweep::kept::Depth;
 use crate::{baseline, group};
-use data::{GoalSummary, Labels, Made, PointSummary, RunSummary, SweepData, without_variant};
+use data::{GoalSummary, Labels, PointSummary, RunMade, RunSummary, SweepData, without_variant};
 
 impl SweepData {
     /// Reads and analyses the sweep (or the single run) in `dir`; `progress` is told how many of how
@@ -252,7 +252,7 @@ fn summarise(
     summary.workload = analysis.manifest.trace_hash.clone();
     summary.exact = !analysis.manifest.uses_chance;
     summary.config = analysis.manifest.config.clone();
-    summary.made = Made {
+    summary.made = RunMade {
         tool: analysis.manifest.tool.clone(),
         unix_ns: analysis.manifest.created_unix_ns,
         host: analysis.manifest.host.clone(),

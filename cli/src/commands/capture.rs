@@ -7,7 +7,7 @@ use pktgen_core::record::RunState;
 use pktgen_core::time::SECOND;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
-use pktgen_realtime::capture::frames::{CapturePlan, Captured, Limits, Totals, capture};
+use pktgen_realtime::capture::frames::{RecordedFrames, RecordingLimits, RecordingPlan, RecordingTotals, capture};
 use pktgen_realtime::clock::Stopwatch;
 use pktgen_realtime::driver::real_time::Roles;
 use pktgen_realtime::transport::{Listen, Sink, Wait};
@@ -84,9 +84,9 @@ fn record(interface: &str, serve: Serve, args: &ListenFlags, ui: &Ui) -> Result<
     Ok(u8::from(!captured.validity.is_valid() || nothing))
 }
 
-fn plan(interface: &str, serve: &Serve, args: &ListenFlags) -> Result<CapturePlan> {
+fn plan(interface: &str, serve: &Serve, args: &ListenFlags) -> Result<RecordingPlan> {
     let span = |span: Option<Span>| span.map(Span::ps);
-    let limits = Limits {
+    let limits = RecordingLimits {
         count: args.count,
         length: span(serve.most),
         idle: span(serve.idle),
@@ -102,11 +102,11 @@ fn plan(interface: &str, serve: &Serve, args: &ListenFlags) -> Result<CapturePla
         allow_default_route: args.allow_default_route,
     };
     let buffer_bytes = usize::from(args.buffer) << 20;
-    Ok(CapturePlan { listen, limits, buffer_bytes, pcapng: args.pcapng, parquet: args.parquet })
+    Ok(RecordingPlan { listen, limits, buffer_bytes, pcapng: args.pcapng, parquet: args.parquet })
 }
 
-fn in_words(totals: &Totals, out: &str) -> String {
-    let Totals { counts, kernel_dropped, interface_dropped } = totals;
+fn in_words(totals: &RecordingTotals, out: &str) -> String {
+    let RecordingTotals { counts, kernel_dropped, interface_dropped } = totals;
     let length = Duration::from_nanos((counts.end_ps / 1000) as u64);
     format!(
         "{out}: {} frames, {} B on the wire, {} cut, in {:.1} s; lost: {kernel_dropped} in the kernel, {} before the \
@@ -119,9 +119,9 @@ fn in_words(totals: &Totals, out: &str) -> String {
     )
 }
 
-fn in_json(captured: &Captured, out: &str) -> String {
+fn in_json(captured: &RecordedFrames, out: &str) -> String {
     let interrupted = captured.state == RunState::Interrupted;
-    let Captured { totals, validity, mode, .. } = captured;
+    let RecordedFrames { totals, validity, mode, .. } = captured;
     json!({
         "dir": out, "capture": totals, "lost": totals.lost(), "valid": validity.is_valid(), "validity": validity,
         "interrupted": interrupted, "mode": mode,

@@ -9,7 +9,7 @@ use pktgen_realtime::capture::claim;
 use pktgen_realtime::draft::{At, Compared, compare};
 use pktgen_registry::all;
 use pktgen_wire::device::check::{Checked, check};
-use pktgen_wire::device::plan::{Job, Part, plan};
+use pktgen_wire::device::plan::{Job, SyntaxFile, plan};
 use pktgen_wire::device::shipped::SHIPPED;
 use pktgen_wire::device::{Facts, LIMITS, Profile, open};
 use serde_json::{Value, json};
@@ -167,7 +167,7 @@ fn checked(profile: &Profile, facts: &Facts, ui: &Ui) -> Result<u8> {
 fn write(job: &Job, syntax: &str, out: Option<&Path>, ui: &Ui) -> Result<u8> {
     let whole = plan(job);
     let text = if ui.json() { whole.to_string() } else { format!("{whole:#}") };
-    let parts: Vec<Part> = match syntax {
+    let parts: Vec<SyntaxFile> = match syntax {
         "json" => vec![("plan.json".into(), text + "\n")],
         own => of_syntax(job, own)?,
     };
@@ -189,7 +189,7 @@ fn write(job: &Job, syntax: &str, out: Option<&Path>, ui: &Ui) -> Result<u8> {
     Ok(0)
 }
 
-fn of_syntax(job: &Job, name: &str) -> Result<Vec<Part>> {
+fn of_syntax(job: &Job, name: &str) -> Result<Vec<SyntaxFile>> {
     let planner = job.profile.planner;
     match planner.syntaxes().iter().find(|syntax| syntax.name == name) {
         Some(syntax) => (syntax.write)(job),

@@ -1,7 +1,7 @@
 //! `pktgen doctor`: what this host can do, why not, and the remedy.
 
 use pktgen_core::Result;
-use pktgen_doctor::{Finding, Host, Level, Verdict, View, examine, judge, text, transports};
+use pktgen_doctor::{Finding, Host, Level, Suitability, View, examine, judge, text, transports};
 use pktgen_realtime::driver::real_time::Roles;
 
 use crate::args;
@@ -48,7 +48,7 @@ fn print(heading: &str, findings: &[Finding], ui: &Ui) {
 }
 
 /// The exit code; if the experiment cannot run here, stderr has the first reason and its remedy.
-fn conclude(verdict: &Verdict, ui: &Ui) -> u8 {
+fn conclude(verdict: &Suitability, ui: &Ui) -> u8 {
     let reasons: Vec<_> = verdict.findings.iter().filter(|finding| finding.level == Level::Cannot).collect();
     let Some(Finding { subject, value, why, remedy, .. }) = reasons.first() else { return 0 };
     let more = match reasons.len() {

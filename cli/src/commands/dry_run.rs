@@ -2,7 +2,7 @@
 
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
-use pktgen_realtime::draft::{Draft, Load, Reading, draft};
+use pktgen_realtime::draft::{CounterReading, Draft, Load, draft};
 use pktgen_realtime::run::Experiment;
 
 use crate::ui::Ui;
@@ -54,7 +54,7 @@ fn print(drafted: &Draft, ui: &Ui) {
         "\nexpected: {} {} if all are aggregated fully, {} if none is{fewer}",
         expected.fully_aggregated, expected.what, expected.most
     ));
-    for Reading { name, read, least, most } in &drafted.counters {
+    for CounterReading { name, read, least, most } in &drafted.counters {
         let range = match least {
             least if least == most => format!("= {least}"),
             0 => format!("at most {most}"),

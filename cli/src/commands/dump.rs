@@ -3,7 +3,7 @@
 use pktgen_core::Result;
 use pktgen_core::whole::write_whole;
 use pktgen_records::Options;
-use pktgen_records::canonical::{Canonical, Part};
+use pktgen_records::canonical::{Canonical, DumpPart};
 use pktgen_report::run_dirs;
 
 use crate::args::Dump;
@@ -53,7 +53,7 @@ struct Output<'a> {
 }
 
 impl Output<'_> {
-    fn part(&mut self, part: &Part, digest: bool) {
+    fn part(&mut self, part: &DumpPart, digest: bool) {
         if digest {
             return self.line(&format!("digest\t{}\t{}\t{}", part.name, part.lines.len(), part.digest()));
         }

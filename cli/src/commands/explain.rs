@@ -6,7 +6,7 @@ mod markdown;
 
 use pktgen_capture::DEFINITIONS;
 use pktgen_capture::tables::TABLES;
-use pktgen_core::column::{Column, Stream};
+use pktgen_core::column::{Column, StreamTable};
 use pktgen_core::definition::{Better, Definition, Label};
 use pktgen_core::record::{Action, Heat, Reason, STREAMS, SumOk};
 use pktgen_core::registry::suggest;
@@ -27,7 +27,7 @@ const VALUES_MAX: usize = 6;
 /// Something with a name and a meaning.
 enum Entry {
     Metric { family: &'static str, about: &'static str, definition: Definition },
-    Column { stream: Stream, column: Column },
+    Column { stream: StreamTable, column: Column },
     Code { list: &'static str, code: usize, name: &'static str, about: &'static str },
     Named { list: &'static str, name: &'static str, about: &'static str },
 }

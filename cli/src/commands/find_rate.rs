@@ -6,7 +6,7 @@ use pktgen_core::config::Document;
 use pktgen_core::record::Fault;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
-use pktgen_realtime::run::{Attempt, Experiment, Finished, Found, Limiter, Search, Searched, Task};
+use pktgen_realtime::run::{Attempt, Experiment, Finished, Limiter, RateFound, Search, Searched, Task};
 use pktgen_records::analyze_run;
 use pktgen_registry::all;
 
@@ -114,7 +114,7 @@ fn lost(finished: &Finished) -> Result<Result<(u64, u64), String>> {
     Ok(Ok((lost as u64, sent as u64)))
 }
 
-fn tell(found: &Found, ui: &Ui) {
+fn tell(found: &RateFound, ui: &Ui) {
     if ui.json() {
         ui.result(&serde_json::to_string(found).unwrap_or_default());
         return;

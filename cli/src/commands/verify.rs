@@ -17,7 +17,7 @@ use pktgen_registry::all;
 use pktgen_verify::reference::Run;
 use pktgen_verify::setup::{Arrivals, Setup, Ticks};
 use pktgen_verify::witness::{self, EXPERIMENT};
-use pktgen_verify::{Answer, Case, PROPERTIES, Probe, Question, RateReport, Solver, Verdict};
+use pktgen_verify::{Answer, Case, PROPERTIES, Probe, Proof, Question, RateReport, Solver};
 use serde_json::{Value, json};
 
 use crate::args::Verify;
@@ -108,7 +108,7 @@ fn check(property: &str, question: &dyn Question, solver: &Solver, folder: &mut 
             rows.push(format!("                  {what}: {}", averages(&found.run)));
         }
         for (what, answer) in [("all behaviours", &case.all), ("some behaviour", &case.any)] {
-            if answer.verdict == Verdict::Unknown {
+            if answer.verdict == Proof::Unknown {
                 rows.push(format!(
                     "                  {what}: unknown after {:.2} s: {}",
                     answer.spent.as_secs_f64(),
@@ -116,7 +116,7 @@ fn check(property: &str, question: &dyn Question, solver: &Solver, folder: &mut 
                 ));
             }
         }
-        code = code.max(u8::from(case.all.verdict != Verdict::Holds));
+        code = code.max(u8::from(case.all.verdict != Proof::Holds));
         objects.push(object);
         bar.inc(1);
     }

@@ -154,3 +154,70 @@ fn shown_sessions_are_what_happens() {
         );
     }
 }
+
+/// Pages whose paths must exist. In a table under `file in FOLDER` they are counted from that folder, else from the root.
+const MAPS: &[&str] = &["ARCHITECTURE.md", "docs/glossary.md"];
+
+/// The code spans of a line.
+fn spans(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
+/// Is this code span a path, and not a command, a key or a name?
+fn is_path(span: &str) -> bool {
+    let file = [".rs", ".md", ".py", ".json", ".toml"].iter().any(|ending| span.ends_with(ending));
+    !span.contains(' ') && (span.contains('/') || file)
+}
+
+#[test]
+fn paths_that_maps_of_the_code_name_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (mut missing, mut count) = (Vec::new(), 0);
+    for page in MAPS {
+        let text = fs::read_to_string(root.join(page)).unwrap_or_else(|e| panic!("{page}: {e}"));
+        let mut folder = root.clone();
+        for line in text.lines() {
+            if let Some(named) = line.strip_prefix("| file in `").and_then(|rest| rest.split('`').next()) {
+                folder = root.join(named);
+            } else if !line.starts_with('|') {
+                folder.clone_from(&root);
+            }
+            for span in spans(line).filter(|span| is_path(span)) {
+                count += 1;
+                let span = span.trim_end_matches("/*");
+                if !folder.join(span).exists() && !root.join(span).exists() {
+                    missing.push(format!("{page}: {span}"));
+                }
+            }
+        }
+    }
+    assert!(count > 200, "there are paths to check: {count}");
+    assert!(missing.is_empty(), "no such file or folder: {missing:#?}");
+}
+
+/// The functions and types that a step of a walk names are in the files of that step.
+#[test]
+fn names_in_walks_are_in_their_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the document");
+    let (mut missing, mut count) = (Vec::new(), 0);
+    for line in text.lines() {
+        let is_step = line.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+        let Some((files, about)) = line.split_once("`: ").filter(|_| is_step) else { continue };
+        let files: Vec<&str> = files.split('`').skip(1).step_by(2).collect();
+        let read = |file: &&str| fs::read_to_string(root.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let code: String = files.iter().map(read).collect();
+        let words: BTreeSet<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        for span in spans(about) {
+            let name = span.rsplit("::").next().unwrap_or(span);
+            if name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+                count += 1;
+                if !words.contains(name) {
+                    missing.push(format!("{span}: {}", files.join(" ")));
+                }
+            }
+        }
+    }
+    assert!(count > 100, "there are names to check: {count}");
+    assert!(missing.is_empty(), "in none of the files: {missing:#?}");
+}

@@ -108,7 +108,7 @@ impl Column {
 
 /// A table of a kind that we write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stream {
+pub struct StreamTable {
     /// Its name.
     pub name: &'static str,
     /// What a row is.
@@ -117,7 +117,7 @@ pub struct Stream {
     pub columns: &'static [Column],
 }
 
-impl Stream {
+impl StreamTable {
     /// Its schema in files.
     pub fn schema(&self, version: u32) -> SchemaRef {
         let field = |column: &Column| Field::new(column.name, column.data.arrow(), column.optional);

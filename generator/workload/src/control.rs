@@ -6,22 +6,22 @@ use crate::time::{HORIZON, SECOND, Time};
 
 /// The rule's parameters, the same for all workers of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rule {
+pub struct SendingRule {
     /// ΔT: feedback older than this is obsolete.
     pub threshold: Time,
     /// v: how much the probability grows per second of age beyond ΔT.
     pub slope: f64,
 }
 
-impl Rule {
+impl SendingRule {
     /// With v = 1/ΔT, "urgency" (§5).
     pub fn urgent(threshold: Time) -> Self {
-        Rule { threshold, slope: SECOND as f64 / threshold as f64 }
+        SendingRule { threshold, slope: SECOND as f64 / threshold as f64 }
     }
 
     /// With v = ΔT in seconds, "fair allocation" (§5).
     pub fn fair(threshold: Time) -> Self {
-        Rule { threshold, slope: threshold as f64 / SECOND as f64 }
+        SendingRule { threshold, slope: threshold as f64 / SECOND as f64 }
     }
 
     /// P_s with `active` clusters at a queue of `capacity` slots, `age` after the last ACK: 1 without congestion
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn follows_the_paper() {
-        let rule = Rule::urgent(400 * MS);
+        let rule = SendingRule::urgent(400 * MS);
         for (active, capacity, age, expected) in [
             (8, 8, 0, 1.0),
             (9, 8, 0, 8.0 / 9.0),
@@ -70,14 +70,14 @@ mod tests {
             let p = rule.probability(active, capacity, age);
             assert!((p - expected).abs() < 1e-12, "{active} {capacity} {age}: {p}");
         }
-        let fair = Rule::fair(400 * MS).probability(10, 5, 900 * MS);
+        let fair = SendingRule::fair(400 * MS).probability(10, 5, 900 * MS);
         assert!((fair - 0.7).abs() < 1e-12, "0.5 + 0.4/s · 0.5 s: {fair}");
     }
 
     proptest! {
         #[test]
         fn certainty_begins_where_it_says(threshold in 1i64..3 * SECOND, active in 0u16..40, capacity in 0u32..40, urgent: bool) {
-            let rule = if urgent { Rule::urgent(threshold) } else { Rule::fair(threshold) };
+            let rule = if urgent { SendingRule::urgent(threshold) } else { SendingRule::fair(threshold) };
             match rule.certain_from(active, capacity) {
                 None => prop_assert!(rule.probability(active, capacity, HORIZON) < 1.0),
                 Some(from) => {

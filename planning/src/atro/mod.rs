@@ -34,7 +34,7 @@ pub use cluster::{Cluster, SIZE_MAX};
 pub use criterion::{Reach, flows_per_link, most_workers};
 pub use inventory::{Host, Inventory, Switch};
 pub use inventory_input::Flags;
-pub use mixed::{Ask, wire_inventory};
+pub use mixed::{SolverAsk, wire_inventory};
 pub use optical::DevicePorts;
 pub use validate::validate;
 pub use wiring::{CrossConnect, Port, Wiring, wire};

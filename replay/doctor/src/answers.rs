@@ -7,7 +7,7 @@ use pktgen_core::Result;
 
 use pktgen_realtime::clock::Stopwatch;
 use pktgen_realtime::transport::ethtool;
-pub use pktgen_realtime::transport::ethtool::{Offloads, Spread, Stamps};
+pub use pktgen_realtime::transport::ethtool::{Offloads, Spread, StampSupport};
 use pktgen_realtime::transport::routes::{self, Route};
 use pktgen_realtime::transport::{XdpFacts, bind_sender, xdp_facts};
 
@@ -22,7 +22,7 @@ pub struct Card {
     /// Its offloads.
     pub offloads: Offloads,
     /// What it stamps; none if it does not say.
-    pub stamps: Option<Stamps>,
+    pub stamps: Option<StampSupport>,
     /// How it spreads what arrives.
     pub spread: Spread,
     /// What its driver can do with XDP; none if the kernel does not say.

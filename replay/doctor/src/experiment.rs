@@ -18,14 +18,14 @@ const ETHERNET: usize = 14;
 
 /// What a host says to an experiment.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub struct Suitability {
     /// What hinders it, and what is to be known. Those that hinder are of level [`Level::Cannot`].
     pub findings: Vec<Finding>,
     /// The interfaces of this host that it uses.
     pub interfaces: Vec<String>,
 }
 
-impl Verdict {
+impl Suitability {
     /// Does nothing hinder it?
     pub fn can_run(&self) -> bool {
         self.findings.iter().all(|finding| finding.level != Level::Cannot)
@@ -44,8 +44,8 @@ impl Verdict {
 
 /// Prepares one run of every point of the experiment, and holds what `roles` need of it against the host. An experiment
 /// that is wrong in itself is an error; one that is right and cannot run here has findings that say why.
-pub fn judge(experiment: &Experiment, roles: Roles, host: &Host) -> Result<Verdict> {
-    let mut verdict = Verdict::default();
+pub fn judge(experiment: &Experiment, roles: Roles, host: &Host) -> Result<Suitability> {
+    let mut verdict = Suitability::default();
     let mut seen = HashSet::new();
     for run in &experiment.runs {
         if !seen.insert(&run.labels) {
@@ -64,7 +64,7 @@ pub fn judge(experiment: &Experiment, roles: Roles, host: &Host) -> Result<Verdi
     Ok(verdict)
 }
 
-fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Verdict) -> Result<()> {
+fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Suitability) -> Result<()> {
     let external = plan.spec.is_external();
     let (part, roles) = (roles.part(), roles.of_run(plan.spec.transport.has_server, external)?);
     if !plan.spec.is_real_time() {
@@ -104,7 +104,7 @@ fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Verdict) -> Res
 }
 
 /// The interface of one end.
-fn of_end(plan: &TransportPlan, end: End, name: &str, frame_bytes: usize, host: &Host, verdict: &mut Verdict) {
+fn of_end(plan: &TransportPlan, end: End, name: &str, frame_bytes: usize, host: &Host, verdict: &mut Suitability) {
     if name.is_empty() {
         verdict.add(Finding::refused(NAME, end.name(), "no interface", &plan.unnamed(end)));
         return;
@@ -135,7 +135,7 @@ fn of_end(plan: &TransportPlan, end: End, name: &str, frame_bytes: usize, host: 
 }
 
 /// What AF_XDP and live frames need of a driver.
-fn of_driver(plan: &TransportPlan, end: End, name: &str, host: &Host, verdict: &mut Verdict) {
+fn of_driver(plan: &TransportPlan, end: End, name: &str, host: &Host, verdict: &mut Suitability) {
     let facts = host.answers().card(name).xdp;
     if !xdp::has_driver_mode(facts) {
         let why = "its driver runs no XDP programs, and by one of them it receives";

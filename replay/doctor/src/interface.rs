@@ -5,7 +5,7 @@ use pktgen_core::registry::Named;
 use super::{Check, Finding, Level, View};
 
 use super::host::Host;
-use pktgen_realtime::transport::safety::{self, Reach};
+use pktgen_realtime::transport::safety::{self, RouteReach};
 
 const NAME: &str = "interface";
 
@@ -84,11 +84,12 @@ fn hardware(host: &Host, name: &str) -> Finding {
 /// Does it carry the host's own traffic?
 fn route(view: &View<'_>, name: &str) -> Option<Finding> {
     let level = if view.asked { Level::Warning } else { Level::Note };
-    let (value, which) = match safety::way_out(view.host.root(), &|| view.host.answers().routes(), name, Reach::Send) {
-        Ok(None) => return None,
-        Ok(Some(way)) => ("carries the default route", way.to_string()),
-        Err(error) => ("routes unknown", error.to_string()),
-    };
+    let (value, which) =
+        match safety::way_out(view.host.root(), &|| view.host.answers().routes(), name, RouteReach::Send) {
+            Ok(None) => return None,
+            Ok(Some(way)) => ("carries the default route", way.to_string()),
+            Err(error) => ("routes unknown", error.to_string()),
+        };
     Some(
         Finding::new(NAME, name, level, value)
             .why(format!("{which}; pktgen refuses to send there, as a test could flood a network"))

@@ -36,9 +36,9 @@ mod xdp;
 
 use pktgen_core::registry::Named;
 
-pub use answers::{Answers, Card, Live, Offloads, Spread, Stamps};
+pub use answers::{Answers, Card, Live, Offloads, Spread, StampSupport};
 pub use examine::{View, examine};
-pub use experiment::{Verdict, judge};
+pub use experiment::{Suitability, judge};
 pub use finding::{Finding, Level};
 pub use host::Host;
 pub use needs::transports;

@@ -48,21 +48,21 @@ impl Check for StampsOf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::Stamps;
+    use crate::answers::StampSupport;
     use crate::testing::Fixture;
 
     #[test]
     fn cards_are_told_apart() {
-        let all = Stamps { sent: true, received: true, every: true, clock: Some(2) };
+        let all = StampSupport { sent: true, received: true, every: true, clock: Some(2) };
         for (stamps, level, value) in [
             (Some(all), Level::Ok, "sent and received, clock /dev/ptp2"),
             (
-                Some(Stamps { every: false, ..all }),
+                Some(StampSupport { every: false, ..all }),
                 Level::Note,
                 "sent and received, clock /dev/ptp2, not of every frame",
             ),
-            (Some(Stamps { sent: false, clock: None, ..all }), Level::Ok, "received only, no clock"),
-            (Some(Stamps::default()), Level::Note, "none in hardware"),
+            (Some(StampSupport { sent: false, clock: None, ..all }), Level::Ok, "received only, no clock"),
+            (Some(StampSupport::default()), Level::Note, "none in hardware"),
             (None, Level::Note, "none in hardware"),
         ] {
             let mut fixture = Fixture::good();

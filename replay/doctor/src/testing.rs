@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use pktgen_core::{Error, Result};
 use tempfile::TempDir;
 
-use super::{Answers, Card, Check, Finding, Host, Level, Offloads, Spread, Stamps, View};
+use super::{Answers, Card, Check, Finding, Host, Level, Offloads, Spread, StampSupport, View};
 use pktgen_realtime::transport::XdpFacts;
 use pktgen_realtime::transport::routes::Route;
 
@@ -110,7 +110,7 @@ impl Fixture {
         let card = Card {
             driver: None,
             offloads,
-            stamps: Some(Stamps { sent: true, received: true, every: true, clock: Some(0) }),
+            stamps: Some(StampSupport { sent: true, received: true, every: true, clock: Some(0) }),
             spread: Spread { table: vec![0, 1], fields: Some(0xf0) },
             xdp: Some(XdpFacts { driver: true, takes_redirected: true, zero_copy: true, ..XdpFacts::default() }),
         };

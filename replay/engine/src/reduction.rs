@@ -16,16 +16,16 @@ use crate::target::flows::Flows;
 pub const AGGREGATORS: &str = "aggregators";
 
 /// Names of devices.
-pub struct Names(Vec<String>);
+pub struct DeviceNames(Vec<String>);
 
-impl FromValue for Names {
+impl FromValue for DeviceNames {
     fn from_value(value: &Value) -> Result<Self, String> {
         let Value::List(items) = value else { return Err(format!("{} is no list of devices", value.to_toml())) };
         let name = |value: &Value| match value {
             Value::Text(name) => Ok(name.clone()),
             other => Err(format!("{} is no name of a device", other.to_toml())),
         };
-        items.iter().map(|item| name(&item.value)).collect::<Result<_, _>>().map(Names)
+        items.iter().map(|item| name(&item.value)).collect::<Result<_, _>>().map(DeviceNames)
     }
 }
 
@@ -46,7 +46,7 @@ pub fn flows(
              workload.moves"
         )));
     }
-    let aggregators = document.get(&format!("target.{AGGREGATORS}")).map(Names::from_value).transpose();
+    let aggregators = document.get(&format!("target.{AGGREGATORS}")).map(DeviceNames::from_value).transpose();
     let aggregators = aggregators.map_err(|why| Error::config(format!("target.{AGGREGATORS}: {why}")))?;
     let plan = match (&topology.plan, aggregators) {
         (Some(_), Some(_)) => {
@@ -60,7 +60,7 @@ pub fn flows(
     Ok(Some(Arc::new(Flows::new(plan, topology, &workers.cluster_of))))
 }
 
-fn of_network(topology: &Topology, workers: &Population, aggregators: Option<Names>) -> Result<Plan> {
+fn of_network(topology: &Topology, workers: &Population, aggregators: Option<DeviceNames>) -> Result<Plan> {
     let Some(server) = topology.servers().next() else {
         return Err(Error::config(
             "target.program = \"reduce\": sums go to a server, and this topology has none; use another topology.kind",

@@ -20,7 +20,7 @@ use crate::transport::End;
 
 pub use compare::{At, Compared, Mistake, Wrong, compare};
 pub use load::Load;
-pub use sample::Sample;
+pub use sample::FrameSample;
 
 /// Updates that are drawn at most: longer workloads are said to be longer.
 pub const UPDATES_MAX: u64 = 1_000_000;
@@ -38,7 +38,7 @@ pub struct Expected {
 
 /// A counter of the device, and what it should say after the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Reading {
+pub struct CounterReading {
     /// What the device calls it.
     pub name: String,
     /// Where it is read.
@@ -69,7 +69,7 @@ pub struct Draft {
     /// What is to be known.
     pub notes: Vec<String>,
     /// The first frames of each kind.
-    pub frames: Vec<Sample>,
+    pub frames: Vec<FrameSample>,
     /// Frames that workers would send; of those that wait for results, without repetitions.
     pub frames_total: u64,
     /// Their bytes on the wire, without FCS, preamble and gap.
@@ -87,7 +87,7 @@ pub struct Draft {
     /// What should come.
     pub expected: Expected,
     /// What the device should have counted.
-    pub counters: Vec<Reading>,
+    pub counters: Vec<CounterReading>,
 }
 
 /// Drafts a run: `per_kind` frames of each kind.
@@ -161,8 +161,8 @@ fn expected(plan: &Plan, facts: &Facts, counted: &load::Counted) -> Expected {
 }
 
 /// What the counters of the profile should say.
-fn readings(profile: &Profile, counted: &load::Counted, expected: &Expected) -> Vec<Reading> {
-    let one = |counter: &pktgen_wire::device::Counter| {
+fn readings(profile: &Profile, counted: &load::Counted, expected: &Expected) -> Vec<CounterReading> {
+    let one = |counter: &pktgen_wire::device::ProfileCounter| {
         let (least, most) = match counter.is {
             "zero" => (0, 0),
             "frames_sent" => (counted.frames, counted.frames),
@@ -170,7 +170,7 @@ fn readings(profile: &Profile, counted: &load::Counted, expected: &Expected) -> 
             "frames_to_server" => (0, expected.most),
             _ => (expected.fully_aggregated, expected.most),
         };
-        Reading { name: counter.name.clone(), read: counter.read.clone(), least, most }
+        CounterReading { name: counter.name.clone(), read: counter.read.clone(), least, most }
     };
     profile.counters.iter().map(one).collect()
 }

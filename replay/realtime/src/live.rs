@@ -19,7 +19,7 @@ use crate::target::program::Expected;
 mod tests;
 mod warning;
 
-pub use warning::{Refused, Warning, What};
+pub use warning::{Refused, Warning, WarningKind};
 
 /// Deliveries that may wait to be looked at: a tenth of a second at two million a second.
 const WAITING: usize = 1 << 18;
@@ -145,7 +145,7 @@ struct Watched {
 
 /// Totals of a cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct ClusterTotals {
     /// Updates that its workers sent.
     pub sent: u64,
     /// Packets that arrived.
@@ -156,9 +156,9 @@ pub struct Totals {
     pub bytes: u64,
 }
 
-impl Totals {
-    fn since(self, before: Totals) -> Totals {
-        Totals {
+impl ClusterTotals {
+    fn since(self, before: ClusterTotals) -> ClusterTotals {
+        ClusterTotals {
             sent: self.sent.saturating_sub(before.sent),
             packets: self.packets - before.packets,
             updates: self.updates - before.updates,
@@ -170,10 +170,10 @@ impl Totals {
 #[derive(Default)]
 struct Cluster {
     age: Sawtooth,
-    totals: Totals,
+    totals: ClusterTotals,
     /// Totals when the window began, and what the window before came to.
-    before: Totals,
-    last: Totals,
+    before: ClusterTotals,
+    last: ClusterTotals,
 }
 
 impl Watched {
@@ -198,7 +198,7 @@ impl Watched {
         }
         let seen = |(id, cluster): (usize, &mut Cluster)| {
             cluster.age.advance(now);
-            Seen {
+            ClusterStats {
                 id: id as u16,
                 totals: cluster.totals,
                 last: cluster.last,
@@ -254,7 +254,7 @@ pub struct Glance {
     /// What the device is there for.
     pub expected: Expected,
     /// By number.
-    pub clusters: Vec<Seen>,
+    pub clusters: Vec<ClusterStats>,
     /// Deliveries that ages and clusters leave out, because nobody looked for too long.
     pub skipped: u64,
     /// What the last second gives reason to say.
@@ -265,13 +265,13 @@ pub struct Glance {
 
 /// A cluster.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen {
+pub struct ClusterStats {
     /// Its number.
     pub id: u16,
     /// Since the beginning.
-    pub totals: Totals,
+    pub totals: ClusterTotals,
     /// In the last whole second.
-    pub last: Totals,
+    pub last: ClusterTotals,
     /// Its Age-of-Model now; none before anything arrived.
     pub age: Option<Time>,
     /// Its mean so far.

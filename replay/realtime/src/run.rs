@@ -38,10 +38,10 @@ use crate::plan::{Plan, plan, prepare, prepare_share, source};
 use crate::target::program::Expected;
 
 use conclude::conclude;
-pub use find_rate::{Attempt, Found, Limiter, Search, Searched, Trial};
+pub use find_rate::{Attempt, Limiter, RateFound, Search, Searched, Trial};
 pub use join::{Joined, is_shard, join};
 pub use merge::{Merged, Skew, merge};
-pub use ranks::{Crew, Instant, LAUNCHERS, Launcher, Meeting, Place, RankFlag};
+pub use ranks::{Crew, Instant, LAUNCHERS, LaunchedRank, Launcher, Meeting, RankFlag};
 pub use shard::Share;
 pub use summary::Summary;
 

@@ -1,7 +1,7 @@
 //! OLAF's transmission control (§5): workers that hold updates back while the queue on the way is congested.
 //!
 //! A worker knows what the last ACK said (N, Qmax, Qn) and how long ago that was. It sends freely before the first
-//! ACK and while Qmax ≥ N; else with probability P_s ([`Rule`]). An update that it holds back is subsumed by its
+//! ACK and while Qmax ≥ N; else with probability P_s ([`SendingRule`]). An update that it holds back is subsumed by its
 //! next one, so it is never sent.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use pktgen_core::topology::NodeId;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::update::Status;
-use pktgen_workload::control::Rule;
+use pktgen_workload::control::SendingRule;
 use pktgen_workload::workload::{Source, Update};
 
 use pktgen_engine::endpoint::sender::{Audience, Sender, UPDATES};
@@ -91,15 +91,15 @@ impl FromValue for Slope {
 }
 
 /// Reads `delta_t` and `slope`.
-fn read_rule(section: &mut Section) -> Result<Rule> {
+fn read_rule(section: &mut Section) -> Result<SendingRule> {
     let threshold: Span = section.get("delta_t", "400ms")?;
     if threshold.ps() <= 0 {
         return Err(Error::config(format!("{}: {threshold} is not above 0", section.place("delta_t"))));
     }
     Ok(match section.get("slope", "1/delta_t")? {
-        Slope::Urgent => Rule::urgent(threshold.ps()),
-        Slope::Fair => Rule::fair(threshold.ps()),
-        Slope::PerSecond(slope) => Rule { threshold: threshold.ps(), slope },
+        Slope::Urgent => SendingRule::urgent(threshold.ps()),
+        Slope::Fair => SendingRule::fair(threshold.ps()),
+        Slope::PerSecond(slope) => SendingRule { threshold: threshold.ps(), slope },
     })
 }
 
@@ -154,7 +154,7 @@ struct Feedback {
 struct TransmissionControl {
     sender: Sender,
     audience: Audience,
-    rule: Rule,
+    rule: SendingRule,
     feedback: Vec<Option<Feedback>>,
     decisions: Decisions,
     states: bool,

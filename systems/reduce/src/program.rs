@@ -20,10 +20,10 @@ use pktgen_wire::wire::frame::{
 use pktgen_wire::wire::update::{FLAG_PARTIAL, FORMAT, Header, PORT, WORKER_PORT};
 
 use pktgen_engine::frame::{Frame, Kind};
-use pktgen_engine::reduction::{AGGREGATORS, Names};
+use pktgen_engine::reduction::{AGGREGATORS, DeviceNames};
 use pktgen_engine::target::context::Context;
 use pktgen_engine::target::flows::NodeFlows;
-use pktgen_engine::target::gather::{Gather, Verdict};
+use pktgen_engine::target::gather::{Gather, GatherStep};
 use pktgen_engine::target::program::{Expected, Limits, Place, Program, ProgramKind};
 use pktgen_engine::target::sum::Sum;
 
@@ -99,7 +99,7 @@ impl Reduce {
             return Err(Error::config(format!("{}: it must be above 0", section.place("timeout"))));
         }
         // Who aggregates was read with the network.
-        let _: Option<Names> = section.get_opt(AGGREGATORS)?;
+        let _: Option<DeviceNames> = section.get_opt(AGGREGATORS)?;
         let head = Template::new((device_ip(place.node), WORKER_PORT), (SERVER_IP, PORT), 64);
         Ok(Reduce {
             flows: place.flows.clone().unwrap_or_default(),
@@ -134,7 +134,7 @@ impl Reduce {
         let gather = self.gathers[usize::from(header.cluster)]
             .get_or_insert_with(|| Gather::new(self.room, inputs, expected as u32));
         match gather.take(header.seq, input, header.attempt) {
-            Verdict::Opens => {
+            GatherStep::Opens => {
                 gather.keep(header.seq, Sum { frame: *frame, header });
                 self.open += 1;
                 context.books.passes(frame.t, frame, Action::Arrived);
@@ -142,16 +142,16 @@ impl Reduce {
                     self.deadlines.push_back((frame.t.saturating_add(timeout), header.cluster, header.seq));
                 }
             }
-            Verdict::Joins => {
+            GatherStep::Joins => {
                 if let Some(sum) = gather.kept(header.seq) {
                     join(sum, frame, header, context);
                 }
             }
-            Verdict::Useless(reason) => {
+            GatherStep::Useless(reason) => {
                 self.refused(reason);
                 context.drop(*frame, reason);
             }
-            Verdict::Copy => {
+            GatherStep::Copy => {
                 // What the packet is has been booked when it came first.
                 self.counts.duplicates += 1;
                 context.pool.release(frame.buffer);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::format::{PORT, WORKER_PORT};
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
-use pktgen_wire::device::plan::{Job, Part, Planner, Syntax, groups, station};
+use pktgen_wire::device::plan::{Job, Planner, Syntax, SyntaxFile, groups, station};
 
 /// `plan = "switchml"`.
 pub struct SwitchMl;
@@ -82,7 +82,7 @@ fn speed(job: &Job) -> u64 {
 }
 
 /// What operators write.
-fn files(job: &Job) -> Result<Vec<Part>> {
+fn files(job: &Job) -> Result<Vec<SyntaxFile>> {
     let mut ports = String::from("ports:\n");
     for (rank, own) in (0u32..).zip(&job.addresses.workers) {
         let _ = writeln!(
@@ -153,7 +153,7 @@ reply.info.data_field_annotation_add("eth_dst_addr", "Egress.udp_sender.set_dst_
 "#;
 
 /// The tables that the controller writes when a session of UDP workers begins.
-fn script(job: &Job) -> Result<Vec<Part>> {
+fn script(job: &Job) -> Result<Vec<SyntaxFile>> {
     let mut text = HEAD.to_owned();
     let Some(device) = job.addresses.device else { return Ok(Vec::new()) };
     let wrong = |why: String| Error::config(format!("{}: --syntax bfrt: {why}", job.profile.name));

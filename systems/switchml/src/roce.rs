@@ -27,7 +27,7 @@ use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
 use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, integers, layout};
 
 pub use icrc::{icrc, set_icrc};
-pub use message::{Message, Place, Receiver, after, key_of, pair_of};
+pub use message::{Message, Receiver, SlotPlace, after, key_of, pair_of};
 
 /// Name of the format.
 pub const NAME: &str = "switchml_roce";

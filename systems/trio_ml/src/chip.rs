@@ -52,7 +52,7 @@ pub enum Adds {
 
 /// The memory of the aggregation buffers (§2.3). §4 calls it the Shared Memory System, which has both kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Buffer {
+pub enum BufferMemory {
     /// On the chip.
     Sram,
     /// Off the chip.
@@ -93,7 +93,7 @@ pub struct ChipSettings {
     /// Are adds waited for?
     pub adds: Adds,
     /// Where the sums are.
-    pub buffer: Buffer,
+    pub buffer: BufferMemory,
 }
 
 impl Default for ChipSettings {
@@ -114,7 +114,7 @@ impl Default for ChipSettings {
             result_chunk: 256,
             threads: 2048,
             adds: Adds::Synchronous,
-            buffer: Buffer::Dram,
+            buffer: BufferMemory::Dram,
         }
     }
 }
@@ -151,14 +151,18 @@ impl ChipSettings {
             result_chunk: bytes(section, "chip_result_chunk", "256B")?,
             threads: section.get_in("chip_threads", plain.threads, 1..=NUMBER_MAX)?,
             adds: section.choose("chip_adds", "synchronous", &adds)?,
-            buffer: section.choose("chip_buffer", "dram", &[("dram", Buffer::Dram), ("sram", Buffer::Sram)])?,
+            buffer: section.choose(
+                "chip_buffer",
+                "dram",
+                &[("dram", BufferMemory::Dram), ("sram", BufferMemory::Sram)],
+            )?,
         }))
     }
 
     fn buffer_latency(&self) -> Time {
         match self.buffer {
-            Buffer::Sram => self.sram_latency,
-            Buffer::Dram => self.dram_latency,
+            BufferMemory::Sram => self.sram_latency,
+            BufferMemory::Dram => self.dram_latency,
         }
     }
 
@@ -285,7 +289,7 @@ mod tests {
     #[test]
     fn latency_grows_linearly_with_gradients() {
         for adds in [Adds::Synchronous, Adds::Asynchronous] {
-            for buffer in [Buffer::Sram, Buffer::Dram] {
+            for buffer in [BufferMemory::Sram, BufferMemory::Dram] {
                 let settings = ChipSettings { adds, buffer, ..Default::default() };
                 // Beyond the head each 16 gradients are one piece of the tail.
                 let times: Vec<_> = (4..=64u16).map(|pieces| settings.packet_time(16 * pieces)).collect();
@@ -302,7 +306,7 @@ mod tests {
         let settings = ChipSettings::default();
         assert_eq!(settings.packet_time(1024), 480_000 + 140_000 + 9_830_400 + 179_200_000 + 4_340_000);
         assert_eq!(settings.result_time(1024), 16 * 420_000);
-        let overlapped = ChipSettings { adds: Adds::Asynchronous, buffer: Buffer::Sram, ..settings };
+        let overlapped = ChipSettings { adds: Adds::Asynchronous, buffer: BufferMemory::Sram, ..settings };
         assert_eq!(overlapped.packet_time(1024), 480_000 + 140_000 + 9_830_400 + 70_000 + 4_340_000);
     }
 
@@ -343,7 +347,7 @@ mod tests {
             let ps = settings.packet_time(gradients) + settings.result_time(gradients) / 4;
             (ps as f64 / US as f64 * 10.0).round() / 10.0
         };
-        use {Adds::*, Buffer::*};
+        use {Adds::*, BufferMemory::*};
         for (gradients, expected) in TABLE {
             let row = [(Synchronous, Dram), (Synchronous, Sram), (Asynchronous, Dram), (Asynchronous, Sram)]
                 .map(|(adds, buffer)| mean(adds, buffer, gradients));

@@ -3,7 +3,7 @@
 use pktgen_core::registry::Named;
 
 use super::sample::Sample;
-use super::{Finding, Property};
+use super::{Property, PropertyFinding};
 
 const LAGS: usize = 10;
 /// A difference that does not matter.
@@ -23,15 +23,15 @@ impl Named for Autocorrelation {
 }
 
 impl Property for Autocorrelation {
-    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let [one, other] = [original, scaled].map(|sample| correlations(&sample.gaps()));
         vec![match (one, other) {
-            (None, _) => Finding::not_applicable(self, "no worker of the original has enough gaps that differ"),
-            (_, None) => Finding::lost(self, "no worker of the scaled trace has enough gaps that differ"),
+            (None, _) => PropertyFinding::not_applicable(self, "no worker of the original has enough gaps that differ"),
+            (_, None) => PropertyFinding::lost(self, "no worker of the scaled trace has enough gaps that differ"),
             (Some((one, n)), Some((other, m))) => {
                 let most = one.iter().zip(&other).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 let limit = TOLERANCE + CHANCE / (n.min(m) as f64).sqrt();
-                Finding::judged(self, "largest difference at lags 1 to 10", most, limit)
+                PropertyFinding::judged(self, "largest difference at lags 1 to 10", most, limit)
             }
         }]
     }

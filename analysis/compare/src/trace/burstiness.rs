@@ -4,7 +4,7 @@
 use pktgen_core::registry::Named;
 
 use super::sample::{Own, Sample};
-use super::{Finding, Property};
+use super::{Property, PropertyFinding};
 
 /// Windows, in mean gaps.
 const SIZES: [f64; 4] = [2.0, 5.0, 10.0, 20.0];
@@ -29,22 +29,22 @@ impl Named for Burstiness {
 }
 
 impl Property for Burstiness {
-    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let mut findings = Vec::new();
         for size in SIZES {
             let [one, other] = [original, scaled].map(|sample| dispersion(&sample.workers, size));
             let Some((one, n)) = one else { continue };
             findings.push(match other {
-                None => Finding::lost(self, &format!("too few windows of {size} gaps in the scaled trace")),
+                None => PropertyFinding::lost(self, &format!("too few windows of {size} gaps in the scaled trace")),
                 Some((other, m)) => {
                     let ratio = ((other + FLOOR) / (one + FLOOR)).ln().abs();
                     let limit = TOLERANCE + CHANCE * (2.0 / n as f64 + 2.0 / m as f64).sqrt();
-                    Finding::judged(self, &format!("log ratio, windows of {size} gaps"), ratio, limit)
+                    PropertyFinding::judged(self, &format!("log ratio, windows of {size} gaps"), ratio, limit)
                 }
             });
         }
         if findings.is_empty() {
-            findings.push(Finding::not_applicable(self, "no worker of the original has enough updates"));
+            findings.push(PropertyFinding::not_applicable(self, "no worker of the original has enough updates"));
         }
         findings
     }

@@ -9,7 +9,7 @@ use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
 
 use super::sample::{Own, Sample};
-use super::{Finding, Property};
+use super::{Property, PropertyFinding};
 
 /// A window, in mean gaps of all workers.
 const SIZE: f64 = 5.0;
@@ -41,13 +41,16 @@ impl Named for Correlation {
 }
 
 impl Property for Correlation {
-    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let [one, other] = [original, scaled].map(|sample| Pairs::of(&sample.workers));
         let Some(one) = one else {
-            return vec![Finding::not_applicable(self, "the original has too few workers, or updates, that vary")];
+            return vec![PropertyFinding::not_applicable(
+                self,
+                "the original has too few workers, or updates, that vary",
+            )];
         };
         let Some(other) = other else {
-            return vec![Finding::lost(self, "the scaled trace has too few workers, or updates, that vary")];
+            return vec![PropertyFinding::lost(self, "the scaled trace has too few workers, or updates, that vary")];
         };
         let limit = TOLERANCE + CHANCE / (one.windows.min(other.windows) as f64).sqrt();
         let kinds =
@@ -55,13 +58,15 @@ impl Property for Correlation {
         let means = kinds.into_iter().filter_map(|(what, one, other)| {
             let one = one?;
             let Some(other) = other else {
-                return Some(Finding::lost(self, &format!("no {what} in the scaled trace")));
+                return Some(PropertyFinding::lost(self, &format!("no {what} in the scaled trace")));
             };
             let statistic = format!("difference of mean over {what} ({one:.2}, {other:.2})");
-            Some(Finding::judged(self, &statistic, (one - other).abs(), limit))
+            Some(PropertyFinding::judged(self, &statistic, (one - other).abs(), limit))
         });
         let twins = (one.twins - other.twins).abs();
-        means.chain([Finding::judged(self, "difference of the share of workers with a twin", twins, TWINS)]).collect()
+        means
+            .chain([PropertyFinding::judged(self, "difference of the share of workers with a twin", twins, TWINS)])
+            .collect()
     }
 }
 

@@ -7,7 +7,7 @@
 use pktgen_core::registry::Named;
 
 use super::sample::Sample;
-use super::{Finding, Property};
+use super::{Property, PropertyFinding};
 
 /// A distance that does not matter: a burst of every twentieth update may be elsewhere.
 const TOLERANCE: f64 = 0.05;
@@ -28,17 +28,17 @@ impl Named for Gaps {
 }
 
 impl Property for Gaps {
-    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let [mut one, mut other] = [original, scaled].map(|sample| {
             let gaps = sample.gaps().concat();
             gaps.into_iter().map(|gap| (gap * PARTS).round() / PARTS).collect::<Vec<_>>()
         });
         vec![match (one.len(), other.len()) {
-            (0, _) => Finding::not_applicable(self, "no worker of the original has two updates"),
-            (_, 0) => Finding::lost(self, "no worker of the scaled trace has gaps"),
+            (0, _) => PropertyFinding::not_applicable(self, "no worker of the original has two updates"),
+            (_, 0) => PropertyFinding::lost(self, "no worker of the scaled trace has gaps"),
             (n, m) => {
                 let limit = TOLERANCE + CHANCE * (1.0 / n as f64 + 1.0 / m as f64).sqrt();
-                Finding::judged(self, "distance of distributions (KS)", distance(&mut one, &mut other), limit)
+                PropertyFinding::judged(self, "distance of distributions (KS)", distance(&mut one, &mut other), limit)
             }
         }]
     }

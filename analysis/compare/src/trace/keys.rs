@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use pktgen_core::registry::Named;
 
 use super::sample::Sample;
-use super::{Finding, Property};
+use super::{Property, PropertyFinding};
 
 /// Where curves are compared, as shares of the original's keys.
 const SHARES: [f64; 6] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3];
@@ -29,12 +29,12 @@ impl Named for Keys {
 }
 
 impl Property for Keys {
-    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         if original.keys.is_empty() {
-            return vec![Finding::not_applicable(self, "the original has no keys")];
+            return vec![PropertyFinding::not_applicable(self, "the original has no keys")];
         }
         if scaled.keys.is_empty() {
-            return vec![Finding::lost(self, "the scaled trace has no keys")];
+            return vec![PropertyFinding::lost(self, "the scaled trace has no keys")];
         }
         let (one, other) = (hottest(&original.keys), hottest(&scaled.keys));
         let at = |share: f64| ((share * one.len() as f64).round() as usize).max(1);
@@ -44,8 +44,8 @@ impl Property for Keys {
         let new = other.iter().take(at(HOT)).filter(|(_, key)| !was.contains(key)).count();
         let new = new as f64 / was.len() as f64;
         vec![
-            Finding::judged(self, "difference of the share of the hottest 0.1 to 30 %", most, TOLERANCE),
-            Finding::judged(self, "share of the hottest 1 % that are others", new, OTHERS),
+            PropertyFinding::judged(self, "difference of the share of the hottest 0.1 to 30 %", most, TOLERANCE),
+            PropertyFinding::judged(self, "share of the hottest 1 % that are others", new, OTHERS),
         ]
     }
 }

@@ -27,7 +27,7 @@ use sample::Sample;
 /// What a scaled trace should have in common with its original.
 pub trait Property: Named + Sync {
     /// Compares the two: one finding per statistic.
-    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding>;
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding>;
 }
 
 /// Every property, in the order of the table.
@@ -46,7 +46,7 @@ pub static FAITHFUL: &[&dyn Property] = &[
 /// Was a property kept?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum PropertyOutcome {
     /// Within the limit.
     Pass,
     /// Beyond it, or there is nothing left to compare.
@@ -57,7 +57,7 @@ pub enum Outcome {
 
 /// One statistic of one property.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
+pub struct PropertyFinding {
     /// Name of the property.
     pub property: &'static str,
     /// What was measured; why not, if it was not.
@@ -67,29 +67,29 @@ pub struct Finding {
     /// The largest that passes.
     pub limit: Option<f64>,
     /// The verdict.
-    pub outcome: Outcome,
+    pub outcome: PropertyOutcome,
 }
 
-impl Finding {
-    fn judged(property: &dyn Named, statistic: &str, value: f64, limit: f64) -> Finding {
+impl PropertyFinding {
+    fn judged(property: &dyn Named, statistic: &str, value: f64, limit: f64) -> PropertyFinding {
         // What is no number has not passed.
-        let outcome = if value <= limit { Outcome::Pass } else { Outcome::Fail };
+        let outcome = if value <= limit { PropertyOutcome::Pass } else { PropertyOutcome::Fail };
         let (value, limit) = (Some(value), Some(limit));
-        Finding { property: property.name(), statistic: statistic.to_owned(), value, limit, outcome }
+        PropertyFinding { property: property.name(), statistic: statistic.to_owned(), value, limit, outcome }
     }
 
-    fn unmeasured(property: &dyn Named, why: &str, outcome: Outcome) -> Finding {
-        Finding { property: property.name(), statistic: why.to_owned(), value: None, limit: None, outcome }
+    fn unmeasured(property: &dyn Named, why: &str, outcome: PropertyOutcome) -> PropertyFinding {
+        PropertyFinding { property: property.name(), statistic: why.to_owned(), value: None, limit: None, outcome }
     }
 
     /// The original has nothing of this property.
-    fn not_applicable(property: &dyn Named, why: &str) -> Finding {
-        Finding::unmeasured(property, why, Outcome::NotApplicable)
+    fn not_applicable(property: &dyn Named, why: &str) -> PropertyFinding {
+        PropertyFinding::unmeasured(property, why, PropertyOutcome::NotApplicable)
     }
 
     /// The original has it and the scaled trace has not.
-    fn lost(property: &dyn Named, why: &str) -> Finding {
-        Finding::unmeasured(property, why, Outcome::Fail)
+    fn lost(property: &dyn Named, why: &str) -> PropertyFinding {
+        PropertyFinding::unmeasured(property, why, PropertyOutcome::Fail)
     }
 }
 
@@ -113,7 +113,7 @@ pub struct Fidelity {
     /// gaps, so none depends on it.
     pub time_factor: Option<f64>,
     /// All findings, in the order of [`FAITHFUL`].
-    pub findings: Vec<Finding>,
+    pub findings: Vec<PropertyFinding>,
     /// Has none failed?
     pub passed: bool,
 }
@@ -132,7 +132,7 @@ pub fn compare_samples(original: &Sample, scaled: &Sample) -> Fidelity {
         original: size(original),
         scaled: size(scaled),
         time_factor: gap(original).zip(gap(scaled)).map(|(original, scaled)| scaled / original),
-        passed: findings.iter().all(|finding| finding.outcome != Outcome::Fail),
+        passed: findings.iter().all(|finding| finding.outcome != PropertyOutcome::Fail),
         findings,
     }
 }

@@ -4,7 +4,7 @@ use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
 
 use super::sample::Sample;
-use super::{Finding, Property};
+use super::{Property, PropertyFinding};
 
 /// A ratio that does not matter is within e to the power of this: about a tenth.
 const TOLERANCE: f64 = 0.1;
@@ -25,14 +25,19 @@ impl Named for Pace {
 }
 
 impl Property for Pace {
-    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let [one, other] = [original, scaled].map(|sample| tenths(&sample.gaps()));
         vec![match (one, other) {
-            (None, _) => Finding::not_applicable(self, "no worker of the original has 20 gaps"),
-            (_, None) => Finding::lost(self, "no worker of the scaled trace has 20 gaps"),
+            (None, _) => PropertyFinding::not_applicable(self, "no worker of the original has 20 gaps"),
+            (_, None) => PropertyFinding::lost(self, "no worker of the scaled trace has 20 gaps"),
             (Some((one, error)), Some((other, _))) => {
                 let most = one.iter().zip(&other).map(|(a, b)| (a / b).ln().abs()).fold(0.0, f64::max);
-                Finding::judged(self, "log ratio of mean gaps, largest of tenths", most, TOLERANCE + CHANCE * error)
+                PropertyFinding::judged(
+                    self,
+                    "log ratio of mean gaps, largest of tenths",
+                    most,
+                    TOLERANCE + CHANCE * error,
+                )
             }
         }]
     }

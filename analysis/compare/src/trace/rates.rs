@@ -7,7 +7,7 @@ use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
 
 use super::sample::Sample;
-use super::{Finding, Property};
+use super::{Property, PropertyFinding};
 
 /// Quantiles that are compared.
 const POINTS: usize = 1000;
@@ -27,16 +27,22 @@ impl Named for Rates {
 }
 
 impl Property for Rates {
-    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let (one, other) = (rates(original), rates(scaled));
         let sides = ["mean difference of workers' rates", "mean difference of clusters' rates"];
         let compared = one.into_iter().zip(other).zip(sides).map(|((one, other), statistic)| match (one, other) {
             (one, _) if one.len() < 2 => None,
-            (_, other) if other.is_empty() => Some(Finding::lost(self, "no worker of the scaled trace has a rate")),
-            (one, other) => Some(Finding::judged(self, statistic, distance(one, other), TOLERANCE)),
+            (_, other) if other.is_empty() => {
+                Some(PropertyFinding::lost(self, "no worker of the scaled trace has a rate"))
+            }
+            (one, other) => Some(PropertyFinding::judged(self, statistic, distance(one, other), TOLERANCE)),
         });
         let findings: Vec<_> = compared.flatten().collect();
-        if findings.is_empty() { vec![Finding::not_applicable(self, "the original has one worker")] } else { findings }
+        if findings.is_empty() {
+            vec![PropertyFinding::not_applicable(self, "the original has one worker")]
+        } else {
+            findings
+        }
     }
 }
 

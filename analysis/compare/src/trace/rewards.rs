@@ -5,7 +5,7 @@ use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
 
 use super::sample::Sample;
-use super::{Finding, Property};
+use super::{Property, PropertyFinding};
 
 /// A difference that does not matter, in standard deviations.
 const TOLERANCE: f64 = 0.15;
@@ -27,21 +27,21 @@ impl Named for Rewards {
 }
 
 impl Property for Rewards {
-    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let [one, other] = [original, scaled].map(tenths);
         let all: Vec<f64> = one.concat();
         let Some(middle) = mean(&all) else {
-            return vec![Finding::not_applicable(self, "the original has no rewards")];
+            return vec![PropertyFinding::not_applicable(self, "the original has no rewards")];
         };
         if other.iter().all(Vec::is_empty) {
-            return vec![Finding::lost(self, "the scaled trace has no rewards")];
+            return vec![PropertyFinding::lost(self, "the scaled trace has no rewards")];
         }
         let share = |tenths: &[Vec<f64>], sample: &Sample| tenths.concat().len() as f64 / sample.updates() as f64;
         let moved = (share(&one, original) - share(&other, scaled)).abs();
-        let shares = Finding::judged(self, "difference of the share of updates with a reward", moved, SHARE);
+        let shares = PropertyFinding::judged(self, "difference of the share of updates with a reward", moved, SHARE);
         let deviation = (all.iter().map(|r| (r - middle).powi(2)).sum::<f64>() / all.len() as f64).sqrt();
         if deviation == 0.0 {
-            return vec![Finding::not_applicable(self, "all rewards of the original are equal"), shares];
+            return vec![PropertyFinding::not_applicable(self, "all rewards of the original are equal"), shares];
         }
         // Of few updates, some tenths have none.
         let both = one.iter().zip(&other).filter_map(|(a, b)| Some((mean(a)?, mean(b)?, a.len().min(b.len()))));
@@ -51,10 +51,10 @@ impl Property for Rewards {
             fewest = fewest.min(n);
         }
         if fewest == usize::MAX {
-            return vec![Finding::lost(self, "no tenth of the run has rewards in both traces"), shares];
+            return vec![PropertyFinding::lost(self, "no tenth of the run has rewards in both traces"), shares];
         }
         let limit = TOLERANCE + CHANCE / (fewest as f64).sqrt();
-        vec![Finding::judged(self, "deviations between means, largest of tenths", most, limit), shares]
+        vec![PropertyFinding::judged(self, "deviations between means, largest of tenths", most, limit), shares]
     }
 }
 

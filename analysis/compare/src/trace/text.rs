@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Fidelity, Outcome};
+use super::{Fidelity, PropertyOutcome};
 
 impl Fidelity {
     /// What the terminal shows.
@@ -18,15 +18,15 @@ impl Fidelity {
         for finding in &self.findings {
             let number = |number: Option<f64>| number.map_or(String::new(), |x| format!("{x:.3}"));
             let outcome = match finding.outcome {
-                Outcome::Pass => "kept",
-                Outcome::Fail => "NOT KEPT",
-                Outcome::NotApplicable => "not applicable",
+                PropertyOutcome::Pass => "kept",
+                PropertyOutcome::Fail => "NOT KEPT",
+                PropertyOutcome::NotApplicable => "not applicable",
             };
             let (value, limit) = (number(finding.value), number(finding.limit));
             let _ = writeln!(text, "{:<16}{:<54}{value:>8}{limit:>9}  {outcome}", finding.property, finding.statistic);
         }
         let mut failed: Vec<_> =
-            self.findings.iter().filter(|f| f.outcome == Outcome::Fail).map(|f| f.property).collect();
+            self.findings.iter().filter(|f| f.outcome == PropertyOutcome::Fail).map(|f| f.property).collect();
         failed.dedup();
         let _ = match failed.as_slice() {
             [] => write!(text, "\nall that applies was kept"),

@@ -4,7 +4,7 @@
 use pktgen_core::registry::Named;
 
 use super::sample::Sample;
-use super::{Finding, Property};
+use super::{Property, PropertyFinding};
 
 const QUANTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 /// Bits that do not matter: numbers that are changed by an eighth move by a fifth of a bit, and bins are a 16th.
@@ -24,30 +24,35 @@ impl Named for Values {
 }
 
 impl Property for Values {
-    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<Finding> {
+    fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let (one, other) = (&original.magnitudes, &scaled.magnitudes);
         if one.zeros + one.others == 0 {
-            return vec![Finding::not_applicable(self, "the original has no values")];
+            return vec![PropertyFinding::not_applicable(self, "the original has no values")];
         }
         if other.zeros + other.others == 0 {
-            return vec![Finding::lost(self, "the scaled trace has no values")];
+            return vec![PropertyFinding::lost(self, "the scaled trace has no values")];
         }
         let judged = |what: &str, share: [f64; 2]| {
             let moved = (share[0] - share[1]).abs();
-            Finding::judged(self, &format!("difference of the share of {what}"), moved, SHARE)
+            PropertyFinding::judged(self, &format!("difference of the share of {what}"), moved, SHARE)
         };
         let both = [original, scaled];
         let zeros = both.map(|s| s.magnitudes.zeros as f64 / (s.magnitudes.zeros + s.magnitudes.others) as f64);
         let with_values = both.map(|s| s.with_values as f64 / s.updates() as f64);
         let mut findings = vec![judged("updates with values", with_values), judged("zeros", zeros)];
         if one.others > 0 && other.others == 0 {
-            findings.push(Finding::lost(self, "the scaled trace has zeros only"));
+            findings.push(PropertyFinding::lost(self, "the scaled trace has zeros only"));
         } else if one.others > 0 {
             let negative = both.map(|s| s.magnitudes.negative as f64 / s.magnitudes.others as f64);
             findings.push(judged("negative numbers", negative));
             let moved = QUANTILES.map(|q| (one.quantile(q).unwrap_or(0.0) - other.quantile(q).unwrap_or(0.0)).abs());
             let most = moved.into_iter().fold(0.0, f64::max);
-            findings.push(Finding::judged(self, "bits between quantiles, largest of 1 to 99 %", most, TOLERANCE));
+            findings.push(PropertyFinding::judged(
+                self,
+                "bits between quantiles, largest of 1 to 99 %",
+                most,
+                TOLERANCE,
+            ));
         }
         findings
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pktgen_compare::trace::sample::{Own, Sample};
-use pktgen_compare::trace::{Fidelity, Outcome, compare, compare_samples};
+use pktgen_compare::trace::{Fidelity, PropertyOutcome, compare, compare_samples};
 use pktgen_core::seed::Seed;
 use pktgen_workload::trace::{Reader, Scaling, Writer, scale};
 use pktgen_workload::workload::Update;
@@ -51,10 +51,10 @@ fn by_worker(rows: Vec<Row>) -> BTreeMap<u32, Vec<Row>> {
     workers
 }
 
-fn outcome(fidelity: &Fidelity, property: &str) -> Outcome {
+fn outcome(fidelity: &Fidelity, property: &str) -> PropertyOutcome {
     let of: Vec<_> = fidelity.findings.iter().filter(|f| f.property == property).map(|f| f.outcome).collect();
     assert!(!of.is_empty(), "{property} is looked at");
-    *of.iter().find(|o| **o == Outcome::Fail).unwrap_or(&of[0])
+    *of.iter().find(|o| **o == PropertyOutcome::Fail).unwrap_or(&of[0])
 }
 
 fn large(seed: u64) -> Scaling {
@@ -72,10 +72,10 @@ fn workers_and_times_are_scaled_faithfully() {
         let wanted = if scaling.time.is_some() { 0.001 } else { 1.0 };
         assert!((fidelity.time_factor.expect("a factor") / wanted - 1.0).abs() < 0.05, "{}", fidelity.text());
         for property in ["gaps", "autocorrelation", "burstiness", "pace", "correlation", "rates", "rewards"] {
-            assert_eq!(outcome(&fidelity, property), Outcome::Pass);
+            assert_eq!(outcome(&fidelity, property), PropertyOutcome::Pass);
         }
-        assert_eq!(outcome(&fidelity, "keys"), Outcome::NotApplicable);
-        assert_eq!(outcome(&fidelity, "values"), Outcome::NotApplicable);
+        assert_eq!(outcome(&fidelity, "keys"), PropertyOutcome::NotApplicable);
+        assert_eq!(outcome(&fidelity, "values"), PropertyOutcome::NotApplicable);
     }
     for (name, scaling) in [
         (GRADIENTS, Scaling { bytes: Some(9000), ..large(3) }),
@@ -89,9 +89,9 @@ fn workers_and_times_are_scaled_faithfully() {
     scale(&recorded(SPARSE), &path, &Scaling { workers: Some(30), ..Scaling::default() }).expect("scaled");
     let sparse = compare(&recorded(SPARSE), &path).expect("compared");
     for property in ["gaps", "autocorrelation", "burstiness", "pace", "values", "keys"] {
-        assert_eq!(outcome(&sparse, property), Outcome::Pass, "{}", sparse.text());
+        assert_eq!(outcome(&sparse, property), PropertyOutcome::Pass, "{}", sparse.text());
     }
-    assert_eq!(outcome(&sparse, "correlation"), Outcome::Fail, "{}", sparse.text());
+    assert_eq!(outcome(&sparse, "correlation"), PropertyOutcome::Fail, "{}", sparse.text());
     let shipped = compare(&recorded(RL), &recorded("rl-recorded-300.parquet")).expect("compared");
     assert!(shipped.passed, "{}", shipped.text());
 }
@@ -212,7 +212,7 @@ fn damage_fails_by_the_property_that_it_damages() {
             for sound in [&original, &small] {
                 write(&path, damage(read(sound)));
                 let fidelity = compare(&original, &path).expect("compared");
-                assert_eq!(outcome(&fidelity, property), Outcome::Fail, "{what}\n{}", fidelity.text());
+                assert_eq!(outcome(&fidelity, property), PropertyOutcome::Fail, "{what}\n{}", fidelity.text());
                 assert!(!fidelity.passed && fidelity.text().contains("not kept: "));
             }
         }
@@ -231,7 +231,7 @@ fn pairs(n: u64, twins: bool) -> Sample {
 }
 
 /// The outcome of a statistic.
-fn found(fidelity: &Fidelity, statistic: &str) -> Outcome {
+fn found(fidelity: &Fidelity, statistic: &str) -> PropertyOutcome {
     let finding = fidelity.findings.iter().find(|finding| finding.statistic.contains(statistic));
     finding.unwrap_or_else(|| panic!("\"{statistic}\" is not in\n{}", fidelity.text())).outcome
 }
@@ -239,11 +239,11 @@ fn found(fidelity: &Fidelity, statistic: &str) -> Outcome {
 #[test]
 fn damage_is_seen_among_thousands_of_workers() {
     let [good, bad] = [false, true].map(|twins| pairs(2400, twins));
-    for (scaled, outcome) in [(&good, Outcome::Pass), (&bad, Outcome::Fail)] {
+    for (scaled, outcome) in [(&good, PropertyOutcome::Pass), (&bad, PropertyOutcome::Fail)] {
         let fidelity = compare_samples(&good, scaled);
         assert_eq!(found(&fidelity, "share of workers with a twin"), outcome);
         assert_eq!(found(&fidelity, "pairs of a cluster"), outcome);
-        assert_eq!(found(&fidelity, "pairs of two clusters"), Outcome::Pass);
+        assert_eq!(found(&fidelity, "pairs of two clusters"), PropertyOutcome::Pass);
     }
 }
 
@@ -254,7 +254,7 @@ fn pairs_that_are_gone_are_lost() {
     let one = original.workers.iter().cloned().map(|own| Own { cluster: 0, ..own }).collect();
     for (workers, words) in [(alone, "no pairs of a cluster in"), (one, "no pairs of two clusters in")] {
         let fidelity = compare_samples(&original, &Sample { workers, ..Sample::default() });
-        assert_eq!(found(&fidelity, words), Outcome::Fail);
+        assert_eq!(found(&fidelity, words), PropertyOutcome::Fail);
     }
 }
 
@@ -267,10 +267,13 @@ fn a_tenth_without_rewards_is_no_loss() {
     };
     let rewards = |scaled| outcome(&compare_samples(&of(5, 0), &scaled), "rewards");
     // Tenths 0, 2, 4, 6, 8 beside 0, 1, 2, 4, 5, 7, 8.
-    assert_eq!(rewards(of(7, 0)), Outcome::Pass);
-    assert_eq!(rewards(of(7, 7)), Outcome::Fail);
+    assert_eq!(rewards(of(7, 0)), PropertyOutcome::Pass);
+    assert_eq!(rewards(of(7, 7)), PropertyOutcome::Fail);
     // One that the original has none in.
-    assert_eq!(found(&compare_samples(&of(5, 0), &of(2, 1)), "no tenth of the run has rewards in both"), Outcome::Fail);
+    assert_eq!(
+        found(&compare_samples(&of(5, 0), &of(2, 1)), "no tenth of the run has rewards in both"),
+        PropertyOutcome::Fail
+    );
 }
 
 /// How near each statistic comes to its limit, largest of all.
@@ -290,7 +293,7 @@ impl Margins {
             let statistic = finding.statistic.split(" (").next().unwrap_or_default().to_owned();
             let most = self.most.entry((finding.property, statistic)).or_default();
             *most = most.max(value / limit);
-            alarm |= finding.outcome == Outcome::Fail;
+            alarm |= finding.outcome == PropertyOutcome::Fail;
         }
         self.runs += 1;
         self.alarms += u32::from(alarm);

@@ -17,7 +17,7 @@ use pktgen_records::resolved::{Analysis, Resolved};
 use pktgen_records::run::sent_lengths;
 
 use super::Picture;
-use crate::chart::{CHARTS_MAX, Cable, Chart, Kind, Network, Place};
+use crate::chart::{CHARTS_MAX, Cable, Chart, ChartNode, Kind, Network};
 use crate::sweep::data::SweepData;
 use crate::sweep::settings::point_name;
 
@@ -225,7 +225,7 @@ fn together(nodes: &Nodes, wires: &[Wire], seconds: f64) -> Network {
     let is_host = |node: usize| nodes[node].1 == "host";
     for (node, (name, role, _)) in nodes.iter().enumerate().filter(|(node, _)| !is_host(*node)) {
         place[node] = network.nodes.len();
-        network.nodes.push(Place { name: name.clone(), label: name.clone(), role });
+        network.nodes.push(ChartNode { name: name.clone(), label: name.clone(), role });
     }
     // Of each switch: where its hosts are, how many, and their workers.
     let mut hosts: BTreeMap<usize, (usize, usize, usize)> = BTreeMap::new();
@@ -235,7 +235,7 @@ fn together(nodes: &Nodes, wires: &[Wire], seconds: f64) -> Network {
         (own.1, own.2) = (own.1 + 1, own.2 + nodes[wire.from].2);
         let name = nodes[wire.from].0.clone();
         match own.1 {
-            1 => network.nodes.push(Place { label: name.clone(), name, role: "host" }),
+            1 => network.nodes.push(ChartNode { label: name.clone(), name, role: "host" }),
             _ => {
                 let place = &mut network.nodes[own.0];
                 (place.name, place.label) = (format!("{} hosts with {} workers", own.1, own.2), format!("{} ×", own.1));

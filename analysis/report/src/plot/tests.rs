@@ -1,7 +1,7 @@
 //! Tests of [`super`]: where things are drawn, and that names stay text.
 
 use super::*;
-use crate::chart::{Cable, Network, Place, Series};
+use crate::chart::{Cable, ChartNode, Network, Series};
 
 fn bars(names: Vec<String>) -> Chart {
     let points = (0..names.len()).map(|i| (i as f64, 1.0)).collect();
@@ -84,7 +84,7 @@ fn cells_and_dots_are_drawn_for_every_value() {
 
 #[test]
 fn a_network_stands_in_rows_below_its_server() {
-    let place = |name: &str, role| Place { name: name.to_owned(), label: name.to_owned(), role };
+    let place = |name: &str, role| ChartNode { name: name.to_owned(), label: name.to_owned(), role };
     let nodes = vec![place("s1", "aggregator"), place("ps", "server"), place("w&0", "host")];
     let cable = |from, to, up| Cable { from, to, up, down: None, up_bytes: up };
     let network = Network { nodes, cables: vec![cable(0, 1, Some(0.5)), cable(2, 0, None)] };

@@ -10,7 +10,7 @@ use pktgen_records::stats::Interval;
 use super::{Report, STYLE};
 use crate::CHARTS;
 use crate::headings::Heading;
-use crate::made::Provenance;
+use crate::made::RunProvenance;
 use crate::model::{Cell, Model, RunNote};
 use crate::plot::figure;
 
@@ -94,7 +94,7 @@ fn fitted(model: &Model) -> String {
 }
 
 /// What made the runs: what a reader of an archived page asks first, folded.
-pub fn provenance(made: &Provenance, out: &mut String) {
+pub fn provenance(made: &RunProvenance, out: &mut String) {
     let line = format!("pktgen {} ({}), {}, seeds: {}", made.version, made.commit, made.date, made.seeds);
     let over = if made.overrides.is_empty() { String::new() } else { format!("; {}", made.overrides.join(", ")) };
     let _ = writeln!(out, "<details class=\"made\"><summary>{}</summary>\n<dl>", escape(&format!("{line}{over}")));

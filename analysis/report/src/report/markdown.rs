@@ -9,7 +9,7 @@ use pktgen_records::stats::Interval;
 
 use super::Report;
 use crate::headings::Heading;
-use crate::made::Provenance;
+use crate::made::RunProvenance;
 use crate::model::{Cell, Model, RunNote};
 
 /// See the module.
@@ -57,7 +57,7 @@ impl Report for Markdown {
 }
 
 /// What made the runs, a line each.
-pub fn provenance(made: &Provenance) -> Vec<String> {
+pub fn provenance(made: &RunProvenance) -> Vec<String> {
     made.lines().into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
 }
 

@@ -47,14 +47,14 @@ pub struct RunSummary {
     /// The resolved configuration.
     pub config: String,
     /// What made it, when and where.
-    pub made: Made,
+    pub made: RunMade,
     /// What some of its workers under transmission control knew and did, for plots.
     pub states: Vec<WorkerStates>,
 }
 
 /// What made a run, when and where.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct RunMade {
     /// Tool, version and commit.
     pub tool: String,
     /// In ns since 1970.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pktgen_core::time::SECOND;
 use pktgen_core::{Error, Result};
 use pktgen_realtime::driver::real_time::drop_privileges;
-use pktgen_realtime::live::{Glance, Seen, What};
+use pktgen_realtime::live::{ClusterStats, Glance, WarningKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -117,7 +117,7 @@ async fn answer(mut stream: TcpStream, page: Page) {
 }
 
 /// Metrics of a cluster: name, kind, help, value.
-type Of = fn(&Seen) -> Option<f64>;
+type Of = fn(&ClusterStats) -> Option<f64>;
 const CLUSTERS: [(&str, &str, &str, Of); 6] = [
     ("sent_updates_total", "counter", "Updates that workers sent.", |seen| Some(seen.totals.sent as f64)),
     ("received_packets_total", "counter", "Packets with updates that arrived.", |seen| {
@@ -168,8 +168,8 @@ fn text(glance: &Glance) -> String {
     page += "# HELP pktgen_warning What the last second gives reason to say.\n# TYPE pktgen_warning gauge\n";
     for warning in &glance.warnings {
         let what = match warning.what {
-            What::Silence => "silence",
-            What::NoAggregation => "no_aggregation",
+            WarningKind::Silence => "silence",
+            WarningKind::NoAggregation => "no_aggregation",
         };
         let _ = writeln!(page, "pktgen_warning{{cluster=\"{}\",what=\"{what}\"}} 1", warning.cluster);
     }

@@ -2,7 +2,7 @@
 
 use pktgen_core::time::SECOND;
 use pktgen_engine::target::program::Expected;
-use pktgen_realtime::live::{Glance, Seen};
+use pktgen_realtime::live::{ClusterStats, Glance};
 use pktgen_records::human;
 
 /// Heads of the columns of [`row`].
@@ -10,7 +10,7 @@ pub(super) const COLUMNS: [&str; 8] =
     ["cluster", "sent/s", "packets/s", "updates/s", "per packet", "expected", "age", "mean age"];
 
 /// What there is to say of a cluster: rates of the last whole second.
-pub(super) fn row(seen: &Seen, expected: Expected) -> [String; COLUMNS.len()] {
+pub(super) fn row(seen: &ClusterStats, expected: Expected) -> [String; COLUMNS.len()] {
     let per_packet = |n: f64| if seen.totals.packets > 0 { format!("{n:.2}") } else { "-".to_owned() };
     let span = |ps: Option<f64>| ps.map_or("-".to_owned(), |ps| human::show("ns", ps / 1e3));
     [
@@ -26,7 +26,7 @@ pub(super) fn row(seen: &Seen, expected: Expected) -> [String; COLUMNS.len()] {
 }
 
 /// Updates that a packet should represent.
-fn expectation(expected: Expected, seen: &Seen) -> String {
+fn expectation(expected: Expected, seen: &ClusterStats) -> String {
     match expected {
         Expected::Single => "1".to_owned(),
         Expected::Sums(n) => n.to_string(),
@@ -78,17 +78,23 @@ fn count(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_realtime::live::Totals;
+    use pktgen_realtime::live::ClusterTotals;
 
     #[test]
     fn rows_say_what_is_expected_and_what_came() {
-        let totals = Totals { sent: 40_000, packets: 10_000, updates: 30_000, bytes: 1 };
-        let last = Totals { sent: 400, packets: 100, updates: 300, bytes: 1 };
-        let seen = Seen { id: 3, totals, last, age: Some(1_500_000), age_mean_ps: Some(2.5e9) };
+        let totals = ClusterTotals { sent: 40_000, packets: 10_000, updates: 30_000, bytes: 1 };
+        let last = ClusterTotals { sent: 400, packets: 100, updates: 300, bytes: 1 };
+        let seen = ClusterStats { id: 3, totals, last, age: Some(1_500_000), age_mean_ps: Some(2.5e9) };
         let cells = row(&seen, Expected::MergesUnderLoad);
         assert_eq!(cells, ["3", "400", "100", "300", "3.00", "up to 4.0", "1.50 µs", "2.50 ms"]);
         assert_eq!((row(&seen, Expected::Sums(6))[5].as_str(), row(&seen, Expected::Single)[5].as_str()), ("6", "1"));
-        let nothing = Seen { id: 0, totals: Totals::default(), last: Totals::default(), age: None, age_mean_ps: None };
+        let nothing = ClusterStats {
+            id: 0,
+            totals: ClusterTotals::default(),
+            last: ClusterTotals::default(),
+            age: None,
+            age_mean_ps: None,
+        };
         assert_eq!(row(&nothing, Expected::Unknown), ["0", "0", "0", "0", "-", "-", "-", "-"]);
         assert_eq!([count(9_999), count(12_345), count(12_345_678)], ["9999", "12.3k", "12.3M"]);
     }

@@ -4,7 +4,7 @@ use pktgen_core::Result;
 use pktgen_core::plan::{Plan, PlanRole};
 use pktgen_core::units::Rate;
 use pktgen_planning::atro::milp::{Form, Question, program};
-use pktgen_planning::atro::{Ask, Capacities, DevicePorts, Flags, Inventory, Wiring, wire_inventory};
+use pktgen_planning::atro::{Capacities, DevicePorts, Flags, Inventory, SolverAsk, Wiring, wire_inventory};
 use serde_json::json;
 
 use super::write;
@@ -16,7 +16,7 @@ pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
     let rates: Vec<_> = args.rates.iter().map(|rate| rate.bps()).collect();
     let spinner = ui.spinner("placing");
     let workers = inventory.hosts.len() as u64;
-    let ask = args.solver.clone().map(|command| Ask { command, seconds: args.seconds });
+    let ask = args.solver.clone().map(|command| SolverAsk { command, seconds: args.seconds });
     let wiring = wire_inventory(&inventory, &rates, ask.as_ref())?;
     spinner.finish_and_clear();
     let ports = DevicePorts::count(&wiring.plan, &inventory)?;

@@ -1,25 +1,25 @@
 //! Counters of devices, servers and controllers, and the rule by which several values of a counter become one.
 //!
 //! A counter is declared with its rule where it is reported. Devices of a run in virtual time, several servers, roles of a run in
-//! real time and parts of a run that are merged all go through [`Rule::join`].
+//! real time and parts of a run that are merged all go through [`CounterRule::join`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How several values of a counter become one. The order of the values does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum CounterRule {
     /// Their sum: counts, bytes, times that were spent.
     Sum,
     /// The largest of them: maxima, shares of one device, instants.
     Largest,
 }
 
-impl Rule {
+impl CounterRule {
     /// Returns what two values come to.
     pub fn join(self, one: u64, other: u64) -> u64 {
         match self {
-            Rule::Sum => one.saturating_add(other),
-            Rule::Largest => one.max(other),
+            CounterRule::Sum => one.saturating_add(other),
+            CounterRule::Largest => one.max(other),
         }
     }
 }
@@ -30,7 +30,7 @@ pub struct Counter {
     /// Its name.
     pub name: &'static str,
     /// How several of them become one.
-    pub rule: Rule,
+    pub rule: CounterRule,
     /// Its value.
     pub value: u64,
 }
@@ -38,12 +38,12 @@ pub struct Counter {
 impl Counter {
     /// A counter of which several add up.
     pub const fn sum(name: &'static str, value: u64) -> Counter {
-        Counter { name, rule: Rule::Sum, value }
+        Counter { name, rule: CounterRule::Sum, value }
     }
 
     /// A counter of which the largest stands for several.
     pub const fn largest(name: &'static str, value: u64) -> Counter {
-        Counter { name, rule: Rule::Largest, value }
+        Counter { name, rule: CounterRule::Largest, value }
     }
 }
 
@@ -52,10 +52,10 @@ pub(super) fn count(
     values: &mut BTreeMap<String, u64>,
     largest: &mut BTreeSet<String>,
     name: &str,
-    rule: Rule,
+    rule: CounterRule,
     value: u64,
 ) {
-    if rule == Rule::Largest && !largest.contains(name) {
+    if rule == CounterRule::Largest && !largest.contains(name) {
         largest.insert(name.to_owned());
     }
     match values.get_mut(name) {
@@ -71,8 +71,12 @@ mod tests {
     use super::super::Counters;
     use super::*;
 
-    const NAMES: [(&str, Rule); 4] =
-        [("packets", Rule::Sum), ("passes_max", Rule::Largest), ("bytes", Rule::Sum), ("share_ppm", Rule::Largest)];
+    const NAMES: [(&str, CounterRule); 4] = [
+        ("packets", CounterRule::Sum),
+        ("passes_max", CounterRule::Largest),
+        ("bytes", CounterRule::Sum),
+        ("share_ppm", CounterRule::Largest),
+    ];
 
     /// What one device, server or part counted; not every one has every counter.
     fn part() -> impl Strategy<Value = Counters> {
@@ -136,8 +140,8 @@ mod tests {
             for (name, rule) in NAMES {
                 let own: Vec<u64> = parts.iter().filter_map(|part| part.device.get(name).copied()).collect();
                 let expected = match rule {
-                    Rule::Sum => own.iter().copied().reduce(u64::saturating_add),
-                    Rule::Largest => own.iter().copied().max(),
+                    CounterRule::Sum => own.iter().copied().reduce(u64::saturating_add),
+                    CounterRule::Largest => own.iter().copied().max(),
                 };
                 prop_assert_eq!(whole.device.get(name).copied(), expected);
             }

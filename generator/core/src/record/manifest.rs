@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::code::Reason;
-use super::counter::{Counter, Rule, count};
+use super::counter::{Counter, CounterRule, count};
 use super::digest::FileDigests;
 use super::interface::InterfaceCounts;
 use super::lanes::Layout;
@@ -240,7 +240,7 @@ impl Counters {
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
         for (name, value) in &other.device {
             let largest = [&self.device_largest, &other.device_largest].iter().any(|names| names.contains(name));
-            let rule = if largest { Rule::Largest } else { Rule::Sum };
+            let rule = if largest { CounterRule::Largest } else { CounterRule::Sum };
             count(&mut self.device, &mut self.device_largest, name, rule, *value);
         }
         match (&mut self.received_ps, other.received_ps) {

@@ -21,7 +21,7 @@ mod verdict;
 
 pub use cell::{Cell, LANES_MAX, Words};
 pub use code::{Action, Heat, Reason, SumOk};
-pub use counter::{Counter, Rule};
+pub use counter::{Counter, CounterRule};
 pub use digest::{FileDigest, FileDigests, Hashing, Verified, hex};
 pub use interface::InterfaceCounts;
 pub use manifest::{

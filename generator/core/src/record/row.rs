@@ -2,7 +2,7 @@
 
 use crate::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use crate::arrow::datatypes::{Int64Type, SchemaRef};
-use crate::column::{Column, Stream};
+use crate::column::{Column, StreamTable};
 use crate::time::Time;
 
 use super::cell::{Cell, Words};
@@ -82,7 +82,7 @@ const REWARD: &str = "reward";
 /// A row of a stream.
 pub trait Row: Copy + Send + 'static {
     /// The stream.
-    const STREAM: Stream;
+    const STREAM: StreamTable;
     /// Columns of times: where the first has none, the next tells when a row was written. Streams of several writers become one
     /// in that order.
     const ORDER: &'static [&'static str];
@@ -119,7 +119,7 @@ macro_rules! rows {
             }
 
             impl Row for $row {
-                const STREAM: Stream = Stream {
+                const STREAM: StreamTable = StreamTable {
                     name: $name,
                     row: $what,
                     columns: &[$(Column {
@@ -139,7 +139,7 @@ macro_rules! rows {
         )+
 
         /// The streams of a run dir, each with its columns.
-        pub static STREAMS: [Stream; [$($name),+].len()] = [$(<$row as Row>::STREAM),+];
+        pub static STREAMS: [StreamTable; [$($name),+].len()] = [$(<$row as Row>::STREAM),+];
     };
 }
 

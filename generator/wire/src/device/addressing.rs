@@ -27,7 +27,7 @@ pub enum Hop {
 
 /// Where a frame is seen: at one of the four ends of the two cables of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CableEnd {
     /// The workers', towards the device.
     Workers,
     /// The device's, towards the workers.
@@ -216,9 +216,9 @@ pub struct Addresses {
 
 impl Addresses {
     /// Who stands at the far end of the workers' cable for them, or at the server's end of its own.
-    pub fn peer(&self, place: Place) -> Option<Station> {
+    pub fn peer(&self, place: CableEnd) -> Option<Station> {
         match place {
-            Place::Workers | Place::DeviceDown if self.to_device => self.device,
+            CableEnd::Workers | CableEnd::DeviceDown if self.to_device => self.device,
             _ => self.server.or(self.device),
         }
     }

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct ProfileFinding {
     /// What was looked at: a limit, or a key of the profile.
     pub what: String,
     /// The device cannot do it; else it is only said.
@@ -25,12 +25,12 @@ pub struct Checked {
     /// Names of what was looked at and is in order.
     pub kept: Vec<String>,
     /// What is not.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ProfileFinding>,
 }
 
 impl Checked {
     fn refuse(&mut self, what: &str, text: String) {
-        self.findings.push(Finding { what: what.into(), refused: true, text });
+        self.findings.push(ProfileFinding { what: what.into(), refused: true, text });
     }
 
     /// Texts of what is refused.
@@ -65,7 +65,7 @@ pub fn check(profile: &Profile, facts: &Facts) -> Checked {
             limit.source,
             kind.remedy
         );
-        checked.findings.push(Finding { what: limit.of.into(), refused: !limit.note, text });
+        checked.findings.push(ProfileFinding { what: limit.of.into(), refused: !limit.note, text });
     }
     of_ports(profile, facts, &mut checked);
     if facts.has_server && profile.addressing.server.is_none() {

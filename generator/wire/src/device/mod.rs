@@ -16,10 +16,10 @@ pub mod shipped;
 mod translate;
 
 pub use address::{Address, Mac};
-pub use addressing::{Addresses, Addressing, Hop, Place, Station};
+pub use addressing::{Addresses, Addressing, CableEnd, Hop, Station};
 pub use facts::{Facts, HotParameter};
 pub use limit::{LIMITS, Limit, LimitKind};
-pub use profile::{Counter, FIELDS, Ports, Profile};
+pub use profile::{FIELDS, Profile, ProfileCounter, ProfilePorts};
 pub use shipped::open;
 pub use translate::{GROWTH_MAX, Translator};
 

@@ -34,7 +34,7 @@ const TOP: &[&str] = &["name", "about", "plan", "addressing", "frames", "limits"
 
 /// Ports of a device: `[ports]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ports {
+pub struct ProfilePorts {
     /// Rate of each.
     pub rate: Rate,
     /// How many.
@@ -51,7 +51,7 @@ pub struct Ports {
     pub overhead: u64,
 }
 
-impl Ports {
+impl ProfilePorts {
     fn read(section: &mut Section) -> Result<Self> {
         let rate: Rate = section.get("rate", "100Gbps")?;
         let count = section.get_in("count", 32u32, 1..=4096u32)?;
@@ -69,7 +69,7 @@ impl Ports {
         let workers_per_port = section.get_in("workers_per_port", 1u32, 1..=u32::MAX)?;
         let server = section.get_in("server", first + count - 1, first..=first + count - 1)?;
         let overhead = section.get_in("overhead_bytes", 24u32, 0..=1000u64)?;
-        Ok(Ports { rate, count, first, names, workers_per_port, server, overhead })
+        Ok(ProfilePorts { rate, count, first, names, workers_per_port, server, overhead })
     }
 
     /// The name of port `number`.
@@ -80,7 +80,7 @@ impl Ports {
 
 /// A number that the device or its neighbours count, and what it must be after a run: `[[counters.of]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counter {
+pub struct ProfileCounter {
     /// What the device calls it.
     pub name: String,
     /// Where it is read.
@@ -92,10 +92,10 @@ pub struct Counter {
 /// What counters can be.
 pub(super) const COUNTED: &[&str] = &["frames_sent", "frames_to_server", "results", "zero"];
 
-impl Counter {
+impl ProfileCounter {
     fn read(mut section: Section) -> Result<Self> {
         let choices: Vec<_> = COUNTED.iter().map(|name| (*name, *name)).collect();
-        let counter = Counter {
+        let counter = ProfileCounter {
             name: section.get("name", "")?,
             read: section.get("read", "")?,
             is: section.choose("is", "frames_sent", &choices)?,
@@ -125,9 +125,9 @@ pub struct Profile {
     /// Limits.
     pub limits: Vec<Limit>,
     /// Ports.
-    pub ports: Ports,
+    pub ports: ProfilePorts,
     /// Counters.
-    pub counters: Vec<Counter>,
+    pub counters: Vec<ProfileCounter>,
 }
 
 impl Profile {
@@ -163,10 +163,10 @@ impl Profile {
         let limits = section.get_sections("of")?.into_iter().map(Limit::read).collect::<Result<_>>()?;
         document.close(section)?;
         let mut section = document.section("ports")?;
-        let ports = Ports::read(&mut section)?;
+        let ports = ProfilePorts::read(&mut section)?;
         document.close(section)?;
         let mut section = document.section("counters")?;
-        let counters = section.get_sections("of")?.into_iter().map(Counter::read).collect::<Result<_>>()?;
+        let counters = section.get_sections("of")?.into_iter().map(ProfileCounter::read).collect::<Result<_>>()?;
         document.close(section)?;
         document.finish(TOP)?;
         Ok(Profile { name, about, planner, addressing, formats, rewrites, keeps, limits, ports, counters })

@@ -8,7 +8,7 @@
 use crate::wire::FormatFacts;
 use crate::wire::frame::{HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, worker_ip, worker_of};
 
-use super::addressing::{Addresses, Hop, Place, Station};
+use super::addressing::{Addresses, CableEnd, Hop, Station};
 
 /// By how many bytes a frame may grow.
 pub const GROWTH_MAX: usize = TAG;
@@ -40,7 +40,7 @@ pub struct Translator {
 
 impl Translator {
     /// For frames of `format` at `place`.
-    pub fn new(addresses: &Addresses, format: &FormatFacts, place: Place) -> Self {
+    pub fn new(addresses: &Addresses, format: &FormatFacts, place: CableEnd) -> Self {
         let peer = addresses.peer(place);
         let mut back: Vec<_> = Vec::new();
         back.extend(addresses.workers.iter().zip(0u32..).map(|(own, worker)| (own.ip.0, worker_ip(worker))));
@@ -48,7 +48,7 @@ impl Translator {
         back.extend(peer.map(|peer| (peer.ip.0, SERVER_IP)));
         back.sort_unstable();
         let hop = addresses.device.filter(|_| addresses.hop == Hop::Device).map(|device| device.mac.0);
-        let of_device = matches!(place, Place::DeviceDown | Place::DeviceUp);
+        let of_device = matches!(place, CableEnd::DeviceDown | CableEnd::DeviceUp);
         let own = format.ports;
         Translator {
             workers: addresses.workers.clone(),

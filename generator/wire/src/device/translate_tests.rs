@@ -64,7 +64,7 @@ proptest! {
         addresses in maps(), format in prop::sample::select(FACTS.iter().collect::<Vec<_>>()),
         which: u32, down: bool, group: bool, upper: bool, checksum: bool, payload in prop::collection::vec(any::<u8>(), 0..80),
     ) {
-        let places = if upper { [Place::Server, Place::DeviceUp] } else { [Place::Workers, Place::DeviceDown] };
+        let places = if upper { [CableEnd::Server, CableEnd::DeviceUp] } else { [CableEnd::Workers, CableEnd::DeviceDown] };
         // Down frames leave the server's and the device's lower end, and arrive at the workers' and its upper.
         let (sender, receiver) = if down == upper { (places[0], places[1]) } else { (places[1], places[0]) };
         let (worker_port, port) = format.ports.unwrap_or((5, 6));
@@ -106,7 +106,7 @@ proptest! {
             bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
             bytes[23] = 17;
         }
-        let translator = Translator::new(&addresses, &FACTS[0], Place::Workers);
+        let translator = Translator::new(&addresses, &FACTS[0], CableEnd::Workers);
         let mut out = vec![0; bytes.len() + GROWTH_MAX];
         let _ = translator.outward(&bytes, &mut out);
         let _ = translator.inward(&bytes, &mut out);
@@ -128,7 +128,7 @@ fn other_networks_frames_and_fragments_are_left_alone() {
         worker_port: None,
         port: None,
     };
-    let translator = Translator::new(&addresses, &FACTS[0], Place::Workers);
+    let translator = Translator::new(&addresses, &FACTS[0], CableEnd::Workers);
     let mut frame = vec![0; 60];
     Template::new((worker_ip(0), 1), (SERVER_IP, 2), 60).emit(&mut frame);
     let (mut wire, mut back) = ([0; 64], [0; 64]);

@@ -7,7 +7,7 @@ use super::Stamp;
 
 /// A packet that a reader must give out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedPacket {
     pub section: u32,
     pub interface: u32,
     pub time: Option<Stamp>,
@@ -17,15 +17,15 @@ pub struct Expected {
 
 /// A capture, where its records or blocks end, and the packets there are until then.
 #[derive(Debug, Clone, Default)]
-pub struct Made {
+pub struct EncodedCapture {
     pub file: Vec<u8>,
     pub ends: Vec<usize>,
-    pub packets: Vec<(usize, Expected)>,
+    pub packets: Vec<(usize, ExpectedPacket)>,
 }
 
-impl Made {
+impl EncodedCapture {
     /// Packets that end within the first `length` bytes.
-    pub fn within(&self, length: usize) -> Vec<Expected> {
+    pub fn within(&self, length: usize) -> Vec<ExpectedPacket> {
         self.packets.iter().filter(|(end, _)| *end <= length).map(|(_, packet)| packet.clone()).collect()
     }
 }
@@ -54,8 +54,8 @@ fn u32s(big: bool, value: u32) -> [u8; 4] {
 }
 
 /// pcap; the ticks of a packet are microseconds or nanoseconds since 1970.
-pub fn classic(big: bool, nano: bool, packets: &[Given]) -> Made {
-    let mut made = Made::default();
+pub fn classic(big: bool, nano: bool, packets: &[Given]) -> EncodedCapture {
+    let mut made = EncodedCapture::default();
     let magic = if nano { 0xa1b23c4d } else { 0xa1b2c3d4 };
     made.file.extend(u32s(big, magic));
     made.file.extend([u16s(big, 2), u16s(big, 4)].concat());
@@ -76,8 +76,10 @@ pub fn classic(big: bool, nano: bool, packets: &[Given]) -> Made {
         let ps =
             (u128::from(seconds) * u128::from(parts) + u128::from(fraction)) * (1_000_000_000_000 / u128::from(parts));
         let time = Some(Stamp::from_unix_ps(ps as i128));
-        made.packets
-            .push((made.file.len(), Expected { section: 0, interface: 0, time, len, bytes: given.bytes.clone() }));
+        made.packets.push((
+            made.file.len(),
+            ExpectedPacket { section: 0, interface: 0, time, len, bytes: given.bytes.clone() },
+        ));
     }
     made
 }
@@ -154,8 +156,8 @@ fn time(described: &Described, ticks: u64) -> Stamp {
 }
 
 /// pcapng.
-pub fn ng(sections: &[Section]) -> Made {
-    let mut made = Made::default();
+pub fn ng(sections: &[Section]) -> EncodedCapture {
+    let mut made = EncodedCapture::default();
     for (number, section) in sections.iter().enumerate() {
         let big = section.big;
         let mut body = u32s(big, 0x1a2b3c4d).to_vec();
@@ -188,13 +190,13 @@ pub fn ng(sections: &[Section]) -> Made {
     made
 }
 
-fn block(made: &mut Made, big: bool, kind: u32, body: &[u8]) {
+fn block(made: &mut EncodedCapture, big: bool, kind: u32, body: &[u8]) {
     let length = u32s(big, body.len() as u32 + 12);
     made.file.extend([&u32s(big, kind)[..], &length, body, &length].concat());
     made.ends.push(made.file.len());
 }
 
-fn packet(made: &mut Made, number: u32, section: &Section, item: &Block) {
+fn packet(made: &mut EncodedCapture, number: u32, section: &Section, item: &Block) {
     let big = section.big;
     let padded = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();
@@ -208,8 +210,8 @@ fn packet(made: &mut Made, number: u32, section: &Section, item: &Block) {
         }
         _ => (0, 0),
     };
-    let expect = |made: &mut Made, interface: usize, time, len: u32, bytes: &[u8]| {
-        let packet = Expected { section: number, interface: interface as u32, time, len, bytes: bytes.to_vec() };
+    let expect = |made: &mut EncodedCapture, interface: usize, time, len: u32, bytes: &[u8]| {
+        let packet = ExpectedPacket { section: number, interface: interface as u32, time, len, bytes: bytes.to_vec() };
         made.packets.push((made.file.len(), packet));
     };
     match item {

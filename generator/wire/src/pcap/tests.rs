@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 
-use super::encode::{Block, Described, Expected, Given, Made, Section, classic, given, ng, section};
+use super::encode::{Block, Described, EncodedCapture, ExpectedPacket, Given, Section, classic, given, ng, section};
 use super::*;
 use crate::time::{HORIZON, NS, SECOND, US};
 use crate::{Error, Result};
@@ -22,14 +22,14 @@ impl Read for Trickle {
 }
 
 /// Every packet up to the end or the error.
-fn read_by(bytes: &[u8], few: usize) -> (Vec<Expected>, Result<()>) {
+fn read_by(bytes: &[u8], few: usize) -> (Vec<ExpectedPacket>, Result<()>) {
     let mut found = Vec::new();
     let end = Reader::from_read(Trickle(Cursor::new(bytes.to_vec()), few), Path::new("x")).and_then(|mut reader| {
         let end = loop {
             match reader.next() {
                 Ok(Some(packet)) => {
                     let Packet { section, interface, time, len, bytes, .. } = packet;
-                    found.push(Expected { section, interface, time, len, bytes: bytes.to_vec() });
+                    found.push(ExpectedPacket { section, interface, time, len, bytes: bytes.to_vec() });
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
@@ -41,16 +41,16 @@ fn read_by(bytes: &[u8], few: usize) -> (Vec<Expected>, Result<()>) {
     (found, end)
 }
 
-fn read(bytes: &[u8]) -> (Vec<Expected>, Result<()>) {
+fn read(bytes: &[u8]) -> (Vec<ExpectedPacket>, Result<()>) {
     read_by(bytes, usize::MAX)
 }
 
-fn all(made: &Made) -> Vec<Expected> {
+fn all(made: &EncodedCapture) -> Vec<ExpectedPacket> {
     made.within(usize::MAX)
 }
 
 /// Cut anywhere: the whole packets before, then an error that names where the record that is cut begins.
-fn cut_everywhere(made: &Made) {
+fn cut_everywhere(made: &EncodedCapture) {
     for length in 0..made.file.len() {
         let (found, end) = read(&made.file[..length]);
         assert_eq!(found, made.within(length), "cut at {length}");
@@ -141,7 +141,7 @@ proptest! {
         };
         let expected: Vec<_> = packets.iter().map(|(t, interface, bytes, cut)| {
             let ps = i128::from(anchor) * 1000 + i128::from(*t);
-            Expected {
+            ExpectedPacket {
                 section: 0,
                 interface: if form == Form::Pcap { 0 } else { *interface },
                 time: Some(Stamp::from_unix_ps(ps - ps % i128::from(tick))),

@@ -17,14 +17,14 @@ pub struct Tensor {
 
 /// A model that can be asked for its tensors.
 #[derive(Debug)]
-pub struct Model {
+pub struct DenseModel {
     name: &'static str,
     about: &'static str,
     make: fn(&mut Tensors),
     made_of_parameters: bool,
 }
 
-impl Named for Model {
+impl Named for DenseModel {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -33,7 +33,7 @@ impl Named for Model {
     }
 }
 
-impl Model {
+impl DenseModel {
     /// Its tensors, in the order of their definition; a custom model is one tensor of `parameters` elements, every
     /// other ignores them.
     pub fn tensors(&self, parameters: u64) -> Vec<Tensor> {
@@ -54,17 +54,17 @@ impl Model {
 }
 
 /// Every model, by name.
-pub static MODELS: &[&Model] = &[
-    &Model { name: "resnet50", about: "ResNet50: 161 tensors, 25.6 M", make: resnet50, made_of_parameters: false },
-    &Model { name: "vgg11", about: "VGG11: 22 tensors, 132.9 M", make: vgg11, made_of_parameters: false },
-    &Model {
+pub static MODELS: &[&DenseModel] = &[
+    &DenseModel { name: "resnet50", about: "ResNet50: 161 tensors, 25.6 M", make: resnet50, made_of_parameters: false },
+    &DenseModel { name: "vgg11", about: "VGG11: 22 tensors, 132.9 M", make: vgg11, made_of_parameters: false },
+    &DenseModel {
         name: "densenet161",
         about: "DenseNet161: 484 tensors, 28.7 M",
         make: densenet161,
         made_of_parameters: false,
     },
-    &Model { name: "alexnet", about: "AlexNet: 16 tensors, 61.1 M", make: alexnet, made_of_parameters: false },
-    &Model {
+    &DenseModel { name: "alexnet", about: "AlexNet: 16 tensors, 61.1 M", make: alexnet, made_of_parameters: false },
+    &DenseModel {
         name: "custom",
         about: "one tensor of workload.parameters elements",
         make: |tensors| tensors.add("parameters", tensors.parameters),

@@ -8,7 +8,7 @@
 
 use super::Sparse;
 use super::curve::Curve;
-use super::hot::Order;
+use super::hot::HotOrder;
 use super::keys::Keys;
 use crate::gradient::{Pool, STARTS};
 use crate::seed::{Seed, Stream, mix, unit};
@@ -111,9 +111,9 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    pub(super) fn new(curve: Curve, pairs: u32, seed: Seed, order: &Order) -> Self {
+    pub(super) fn new(curve: Curve, pairs: u32, seed: Seed, order: &HotOrder) -> Self {
         let pairs = f64::from(pairs);
-        let hot_is_exact = matches!(order, Order::Exact(_));
+        let hot_is_exact = matches!(order, HotOrder::Exact(_));
         let (blocks, pool) = (blocks(&curve, pairs), Pool::new(seed, 0));
         Drawn { curve, pairs, pool, blocks, hot_end: order.end(), hot_is_exact }
     }

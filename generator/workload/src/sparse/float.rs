@@ -12,7 +12,7 @@
 //! - A miss leaves the larger operand as it is: the smaller one is below 2⁻³² or 2⁻¹⁵ of the larger, or the sum is
 //!   above 2¹⁷. A difference below 2⁻³² is 0. Infinities and what is not a number follow IEEE 754.
 //!
-//! How many steps are an octave is not printed: [`Scale`] has two readings.
+//! How many steps are an octave is not printed: [`TableScale`] has two readings.
 //!
 //! Called by the study `float_sum`. [`Tables::add_by_seven`] is the definition, [`Tables::add`] the same from fewer
 //! lookups, `reference` the same without tables, for tests.
@@ -30,7 +30,7 @@ pub const STEPS: i32 = 1000;
 
 /// What the keys of the tables mean. Figure 9 prints keys, and not how many are an octave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scale {
+pub struct TableScale {
     /// Steps of logarithms to the octave.
     pub steps: i32,
     /// Exponents, as they stand in an f32, of numbers that have a logarithm.
@@ -41,9 +41,9 @@ pub struct Scale {
     below: u32,
 }
 
-impl Scale {
+impl TableScale {
     /// 1000 steps: 2⁻³² to 2³², entries of 6 bits of exponent and 10 of fraction.
-    pub const FINE: Scale = Scale {
+    pub const FINE: TableScale = TableScale {
         steps: STEPS,
         exponents: (EXPONENTS.start, EXPONENTS.end),
         fraction_bits: FRACTION_BITS,
@@ -51,7 +51,8 @@ impl Scale {
     };
     /// 256 steps, so that a logarithm is a number of 8 + 8 bits: the same keys are 2⁻¹²⁵ to 2⁶⁶, which is "large enough to hold
     /// all possible numbers" (§5.5); entries have 8 bits of exponent and 8 of fraction.
-    pub const WIDE: Scale = Scale { steps: 256, exponents: (127 - 125, 127 + 127), fraction_bits: 8, below: 0 };
+    pub const WIDE: TableScale =
+        TableScale { steps: 256, exponents: (127 - 125, 127 + 127), fraction_bits: 8, below: 0 };
 
     fn has_log(self, exponent: u32) -> bool {
         (self.exponents.0..self.exponents.1).contains(&exponent)
@@ -100,13 +101,13 @@ const HALF: i32 = 1 << 15;
 #[derive(Debug, Clone)]
 pub struct Tables {
     seven: Seven,
-    merged: Merged,
+    merged: MergedTables,
 }
 
 /// What a switch holds. Sizes are those of the entries: 408.5 KiB.
 #[derive(Debug, Clone)]
 pub struct Seven {
-    scale: Scale,
+    scale: TableScale,
     /// 8-bit epoTable: the exponent in steps; a miss for exponents that have no logarithm.
     epo: Box<[i16]>,
     /// 12-bit logTable: log2 m; the key is `1b1…b11`, so the lower half is never asked for.
@@ -126,9 +127,9 @@ pub struct Seven {
 /// The same answers from four lookups, all in the first two caches. Public so that they can be made for several sums at
 /// once, by instructions that not every processor has.
 #[derive(Debug, Clone)]
-pub struct Merged {
+pub struct MergedTables {
     /// By `b1…b11`: log2 m times 4096, and 4096 less the lowest Δm that makes it one step more, so that Δm added to it
-    /// carries. See [`Merged::log`].
+    /// carries. See [`MergedTables::log`].
     pub logs: Box<[u32; 2048]>,
     /// `mi` by `k` for equal signs, then for opposite ones, each up to 15001 where the miss is.
     pub mi: Box<[i16; 2 * MI_HALF + PAD]>,
@@ -136,9 +137,9 @@ pub struct Merged {
     pub exp_t: Box<[u16; EXP_ROOM + PAD]>,
 }
 
-/// Room for the keys of one sign in [`Merged::mi`].
+/// Room for the keys of one sign in [`MergedTables::mi`].
 pub const MI_HALF: usize = 1 << 14;
-/// Room for the keys in [`Merged::exp_t`], half of them negative.
+/// Room for the keys in [`MergedTables::exp_t`], half of them negative.
 pub const EXP_ROOM: usize = 1 << 17;
 /// Entries that no key has, so that four bytes can be read where the last one begins.
 const PAD: usize = 1;
@@ -163,7 +164,7 @@ fn by_key<T>(of: impl Fn(i32) -> T) -> Box<[T]> {
 
 impl Seven {
     /// Computes them.
-    pub fn new(scale: Scale) -> Self {
+    pub fn new(scale: TableScale) -> Self {
         let steps = f64::from(scale.steps);
         let m = |key: usize| key as f64 / 2048.0;
         let upper = |of: &dyn Fn(f64) -> f64| -> Box<[i16]> {
@@ -219,7 +220,7 @@ impl Seven {
 }
 
 /// An entry of the miTable.
-fn mi_entry(key: i32, scale: Scale) -> i16 {
+fn mi_entry(key: i32, scale: TableScale) -> i16 {
     let steps = f64::from(scale.steps);
     let value = match key {
         _ if !MI_KEYS.contains(&key) => return MISS,
@@ -234,7 +235,7 @@ fn mi_entry(key: i32, scale: Scale) -> i16 {
 }
 
 /// An entry of the final expTable.
-fn exp_entry(key: i32, scale: Scale) -> u16 {
+fn exp_entry(key: i32, scale: TableScale) -> u16 {
     if key < *EXP_KEYS.start() {
         return 0;
     }
@@ -247,7 +248,7 @@ fn exp_entry(key: i32, scale: Scale) -> u16 {
     ((bits >> scale.shift()) - scale.offset()) as u16
 }
 
-impl Merged {
+impl MergedTables {
     /// Made of the seven tables, not of what they were made of.
     fn new(seven: &Seven) -> Self {
         let one = 127 << 23;
@@ -262,7 +263,7 @@ impl Merged {
             }
             ((base << LOW_BITS) + (1 << LOW_BITS) - low as i32) as u32
         };
-        let mut merged = Merged {
+        let mut merged = MergedTables {
             logs: Box::new([0; 2048]),
             mi: Box::new([MISS; 2 * MI_HALF + PAD]),
             exp_t: Box::new([0; EXP_ROOM + PAD]),
@@ -294,12 +295,12 @@ impl Default for Tables {
 impl Tables {
     /// Computes all tables.
     pub fn new() -> Self {
-        let seven = Seven::new(Scale::FINE);
-        Tables { merged: Merged::new(&seven), seven }
+        let seven = Seven::new(TableScale::FINE);
+        Tables { merged: MergedTables::new(&seven), seven }
     }
 
     /// What [`add`](Self::add) looks up.
-    pub fn merged(&self) -> &Merged {
+    pub fn merged(&self) -> &MergedTables {
         &self.merged
     }
 
@@ -330,7 +331,7 @@ impl Tables {
         if sigma <= NOTHING {
             return without(sigma, large);
         }
-        made(self.merged.exp_t[(i + i32::from(sigma) + 2 * HALF) as usize & (EXP_ROOM - 1)], large, Scale::FINE)
+        made(self.merged.exp_t[(i + i32::from(sigma) + 2 * HALF) as usize & (EXP_ROOM - 1)], large, TableScale::FINE)
     }
 }
 
@@ -344,7 +345,7 @@ fn ordered(x: f32, y: f32) -> (u32, u32) {
 
 /// A number from an entry of the final expTable, with the sign of `large`; `large` itself where there is no entry.
 #[inline(always)]
-fn made(entry: u16, large: u32, scale: Scale) -> f32 {
+fn made(entry: u16, large: u32, scale: TableScale) -> f32 {
     match entry {
         MISS_EXP => f32::from_bits(large),
         0 => 0.0,

@@ -25,12 +25,12 @@ pub struct Hot {
     dense: u32,
     /// None of a recording: there ranks are keys.
     keys: Option<Keys>,
-    order: Arc<Order>,
+    order: Arc<HotOrder>,
 }
 
 /// Which sparse parameters are hot, in the order of their indices.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Order {
+pub enum HotOrder {
     /// So many first ranks.
     Exact(u32),
     /// Ranks as they were identified.
@@ -42,19 +42,19 @@ pub enum Order {
     },
 }
 
-impl Order {
+impl HotOrder {
     /// Of ranks in the order of their indices.
     pub fn identified(ranks: Vec<u64>) -> Self {
         let mut indices: Vec<_> = ranks.iter().zip(0u32..).map(|(rank, index)| (*rank, index)).collect();
         indices.sort_unstable();
-        Order::Identified { ranks, indices }
+        HotOrder::Identified { ranks, indices }
     }
 
     /// How many.
     pub fn len(&self) -> u32 {
         match self {
-            Order::Exact(count) => *count,
-            Order::Identified { ranks, .. } => ranks.len() as u32,
+            HotOrder::Exact(count) => *count,
+            HotOrder::Identified { ranks, .. } => ranks.len() as u32,
         }
     }
 
@@ -67,8 +67,8 @@ impl Order {
     #[inline]
     pub fn index_of(&self, rank: u64) -> Option<u32> {
         match self {
-            Order::Exact(count) => (rank < u64::from(*count)).then_some(rank as u32),
-            Order::Identified { indices, .. } => {
+            HotOrder::Exact(count) => (rank < u64::from(*count)).then_some(rank as u32),
+            HotOrder::Identified { indices, .. } => {
                 indices.binary_search_by_key(&rank, |(rank, _)| *rank).ok().map(|at| indices[at].1)
             }
         }
@@ -78,27 +78,27 @@ impl Order {
     #[inline]
     pub fn rank_of(&self, index: u32) -> Option<u64> {
         match self {
-            Order::Exact(count) => (index < *count).then_some(index.into()),
-            Order::Identified { ranks, .. } => ranks.get(index as usize).copied(),
+            HotOrder::Exact(count) => (index < *count).then_some(index.into()),
+            HotOrder::Identified { ranks, .. } => ranks.get(index as usize).copied(),
         }
     }
 
     /// One more than its last rank.
     pub(super) fn end(&self) -> u64 {
         match self {
-            Order::Exact(count) => (*count).into(),
-            Order::Identified { indices, .. } => indices.last().map_or(0, |(rank, _)| rank + 1),
+            HotOrder::Exact(count) => (*count).into(),
+            HotOrder::Identified { indices, .. } => indices.last().map_or(0, |(rank, _)| rank + 1),
         }
     }
 }
 
 impl Hot {
-    pub(super) fn new(dense: u32, keys: Keys, order: Arc<Order>) -> Self {
+    pub(super) fn new(dense: u32, keys: Keys, order: Arc<HotOrder>) -> Self {
         Hot { dense, keys: Some(keys), order }
     }
 
     /// Of a recording, without dense ones: its ranks are keys.
-    pub(super) fn recorded(order: Arc<Order>) -> Self {
+    pub(super) fn recorded(order: Arc<HotOrder>) -> Self {
         Hot { dense: 0, keys: None, order }
     }
 
@@ -124,7 +124,7 @@ impl Hot {
     }
 
     /// The sparse ones.
-    pub fn order(&self) -> &Order {
+    pub fn order(&self) -> &HotOrder {
         &self.order
     }
 }
@@ -145,7 +145,7 @@ pub fn principle_of_sample(curve: &Curve, p: f64, c: f64, rate: f64, updates: f6
 }
 
 /// The same of updates that were counted one by one.
-pub fn principle_of_counts(counts: &Counts, p: f64, c: f64) -> Result<u64, String> {
+pub fn principle_of_counts(counts: &UpdateCounts, p: f64, c: f64) -> Result<u64, String> {
     counts.ranks_for(p).ok_or_else(|| "there are no updates".to_owned()).and_then(|least| fits(least, p, c))
 }
 
@@ -168,14 +168,14 @@ pub fn memory_limit(c: f64) -> u64 {
 
 /// How often the parameters were updated in a training: one count per rank, of the first ranks, and of all.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Counts {
+pub struct UpdateCounts {
     /// By rank, as far as they are counted one by one.
     pub first: Vec<u64>,
     /// All updates, those of later ranks too.
     pub total: u64,
 }
 
-impl Counts {
+impl UpdateCounts {
     /// Of a training of `updates` updates in the mean, `ranks` counted one by one: Poisson counts with the curve's
     /// means, the rest in bulk. Independent counts per rank are what a training of a Poisson number of updates has; no
     /// update needs to be drawn.
@@ -184,7 +184,7 @@ impl Counts {
         let first: Vec<u64> = (0..ranks).map(|rank| poisson(updates * curve.frequency(rank), stream)).collect();
         let rest = poisson(updates * (1.0 - curve.share(ranks)), stream);
         let total = first.iter().sum::<u64>() + rest;
-        Counts { first, total }
+        UpdateCounts { first, total }
     }
 
     /// Of a training with a sample of its data: every update is in it with the chance `rate`.
@@ -192,7 +192,7 @@ impl Counts {
         let first: Vec<u64> = self.first.iter().map(|count| binomial(*count, rate, stream)).collect();
         let rest = self.total - self.first.iter().sum::<u64>();
         let total = first.iter().sum::<u64>() + binomial(rest, rate, stream);
-        Counts { first, total }
+        UpdateCounts { first, total }
     }
 
     /// Ranks by count, the most updated first. Equal counts are in an order that says nothing of the true ranks: a
@@ -244,12 +244,12 @@ pub fn counted(hot: u64) -> u64 {
 
 /// What a training with the share `rate` of a data set of `updates` updates counts. The first ranks are the same however many
 /// are counted one by one.
-fn sample(curve: &Curve, ranks: u64, rate: f64, updates: f64, seed: Seed) -> Counts {
-    Counts::draw(curve, rate * updates, ranks, &mut seed.stream("sparse.identify", 0, 0))
+fn sample(curve: &Curve, ranks: u64, rate: f64, updates: f64, seed: Seed) -> UpdateCounts {
+    UpdateCounts::draw(curve, rate * updates, ranks, &mut seed.stream("sparse.identify", 0, 0))
 }
 
 /// The `hot` most updated parameters of a training with the share `rate` of a data set of `updates` updates (§3.3).
-pub fn identify(curve: &Curve, hot: u32, rate: f64, updates: f64, seed: Seed) -> Result<Order> {
+pub fn identify(curve: &Curve, hot: u32, rate: f64, updates: f64, seed: Seed) -> Result<HotOrder> {
     let counts = sample(curve, counted(hot.into()), rate, updates, seed);
     let mut ranks = counts.order();
     ranks.truncate(hot as usize);
@@ -258,7 +258,7 @@ pub fn identify(curve: &Curve, hot: u32, rate: f64, updates: f64, seed: Seed) ->
             "workload.sample_rate: {rate} of {updates} updates does not update {hot} parameters even once; raise it, \
              raise workload.training_updates or lower workload.hot"
         ))),
-        _ => Ok(Order::identified(ranks)),
+        _ => Ok(HotOrder::identified(ranks)),
     }
 }
 
@@ -278,8 +278,10 @@ mod tests {
 
     #[test]
     fn hot_parameters_have_keys_of_their_own() {
-        let identified = Order::identified(vec![7, 0, 1 << 40, 3]);
-        for (dense, order) in [(0, Order::Exact(50)), (9, Order::Exact(50)), (9, Order::Exact(0)), (2, identified)] {
+        let identified = HotOrder::identified(vec![7, 0, 1 << 40, 3]);
+        for (dense, order) in
+            [(0, HotOrder::Exact(50)), (9, HotOrder::Exact(50)), (9, HotOrder::Exact(0)), (2, identified)]
+        {
             let all = dense + order.len();
             let hot = [1, 2].map(|job| Hot::new(dense, Keys::new(Seed(3), job), Arc::new(order.clone())));
             assert_eq!((hot[0].len(), hot[0].is_empty()), (all, false));
@@ -321,7 +323,7 @@ mod tests {
             own as f64 / counts.total as f64
         };
         assert!(share(short) >= p && share(short - 1) < p);
-        let Order::Identified { ranks, .. } = identify(&curve, short as u32, 0.08, 3e6, Seed(1)).unwrap() else {
+        let HotOrder::Identified { ranks, .. } = identify(&curve, short as u32, 0.08, 3e6, Seed(1)).unwrap() else {
             panic!("identified")
         };
         assert_eq!(ranks, counts.order()[..short as usize]);
@@ -329,8 +331,8 @@ mod tests {
     }
 
     /// A training, update by update.
-    fn walk(curve: &Curve, updates: u64, rate: f64, stream: &mut Stream) -> [Counts; 2] {
-        let none = Counts { first: vec![0; curve.ranks() as usize], total: 0 };
+    fn walk(curve: &Curve, updates: u64, rate: f64, stream: &mut Stream) -> [UpdateCounts; 2] {
+        let none = UpdateCounts { first: vec![0; curve.ranks() as usize], total: 0 };
         let mut both = [none.clone(), none];
         for _ in 0..updates {
             let rank = curve.rank(unit(stream)) as usize;
@@ -357,7 +359,7 @@ mod tests {
                 walk(&curve, updates, rate, &mut stream)
             } else {
                 // Only those counted that can come into a list.
-                let whole = Counts::draw(&curve, updates as f64, 1500, &mut stream);
+                let whole = UpdateCounts::draw(&curve, updates as f64, 1500, &mut stream);
                 let sample = whole.thinned(rate, &mut stream);
                 [whole, sample]
             };
@@ -384,7 +386,7 @@ mod tests {
 
     #[test]
     fn the_rule_adds_steps_while_they_raise_the_share() {
-        let counts = Counts { first: vec![50, 1, 30, 10, 9, 0, 0], total: 100 };
+        let counts = UpdateCounts { first: vec![50, 1, 30, 10, 9, 0, 0], total: 100 };
         let order = counts.order();
         assert_eq!(order[..5], [0, 2, 3, 4, 1]);
         for (step, threshold, expected) in

@@ -30,7 +30,7 @@ use crate::{Error, Result};
 pub use batch::Batch;
 #[cfg(test)]
 use curve::Curve;
-use hot::{Hot, Order};
+use hot::{Hot, HotOrder};
 use keys::Keys;
 pub use plan::{DENSE_SHARE, HotFrom, PARAMETERS_MAX, Plan};
 pub use recording::{Recording, Replay};
@@ -67,7 +67,7 @@ impl Sparse {
         plan.check().map_err(|(key, why)| Error::config(format!("workload.{key}: {why}")))?;
         let dense = plan.dense.min(plan.hot);
         let order = match plan.hot_from {
-            HotFrom::Exact => Order::Exact(plan.hot - dense),
+            HotFrom::Exact => HotOrder::Exact(plan.hot - dense),
             HotFrom::Sample => {
                 hot::identify(&plan.curve, plan.hot - dense, plan.sample_rate, plan.training_updates, seed)?
             }

@@ -9,16 +9,16 @@ use crate::registry::Named;
 
 /// A sparse model.
 #[derive(Debug)]
-pub struct Model {
+pub struct SparseModel {
     name: &'static str,
     about: &'static str,
     /// What it is; none if it is all told.
-    facts: Option<Facts>,
+    facts: Option<ModelFacts>,
 }
 
 /// What is known of a model, and what we choose.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Facts {
+pub struct ModelFacts {
     /// Parameters.
     pub parameters: u64,
     /// Hot parameters.
@@ -30,7 +30,7 @@ pub struct Facts {
     pub pairs: u32,
 }
 
-impl Named for Model {
+impl Named for SparseModel {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -39,54 +39,54 @@ impl Named for Model {
     }
 }
 
-impl Model {
+impl SparseModel {
     /// What is known of it; none of a custom model, which must be told.
-    pub fn facts(&self) -> Option<Facts> {
+    pub fn facts(&self) -> Option<ModelFacts> {
         self.facts
     }
 }
 
-impl Facts {
+impl ModelFacts {
     /// The curve of these facts: the law that [`fit`](super::fit) finds.
     pub fn curve(&self) -> Result<Curve, String> {
         any(self.parameters, self.hot.into(), self.hot_share, STEP, THRESHOLD)
     }
 }
 
-const fn facts(parameters: u64, hot: u32, hot_share: f64, pairs: u32) -> Option<Facts> {
-    Some(Facts { parameters, hot, hot_share, pairs })
+const fn facts(parameters: u64, hot: u32, hot_share: f64, pairs: u32) -> Option<ModelFacts> {
+    Some(ModelFacts { parameters, hot, hot_share, pairs })
 }
 
 /// Every model, by name. Sizes and shares of the first two: LIBRA §3.1. Hot counts: §5.2. NCF's size: §2.2 (680 MB of
 /// gradients of 4 bytes); the sizes of DeepLight and LSTM are those of the OmniReduce benchmarks, 2.26 GB and 1.5 GB.
 /// Shares of the last three: our choice, above the 1 % per thousand that the rule of §5.3 demands of them.
-pub static MODELS: &[&Model] = &[
-    &Model {
+pub static MODELS: &[&SparseModel] = &[
+    &SparseModel {
         name: "oa",
         about: "online advertising: 150 M parameters, 30,000 hot ones get 50 % of the updates",
         facts: facts(150_000_000, 30_000, 0.5, 30_000),
     },
-    &Model {
+    &SparseModel {
         name: "se",
         about: "search engine: 9 M parameters, 30,000 hot ones get 70 % of the updates",
         facts: facts(9_000_000, 30_000, 0.7, 15_000),
     },
-    &Model {
+    &SparseModel {
         name: "deeplight",
         about: "DeepLight: 565 M parameters, 40,000 hot ones (share: our choice)",
         facts: facts(565_000_000, 40_000, 0.55, 25_000),
     },
-    &Model {
+    &SparseModel {
         name: "lstm",
         about: "LSTM: 375 M parameters, 60,000 hot ones (share: our choice)",
         facts: facts(375_000_000, 60_000, 0.77, 30_000),
     },
-    &Model {
+    &SparseModel {
         name: "ncf",
         about: "NCF: 170 M parameters, 60,000 hot ones (share: our choice)",
         facts: facts(170_000_000, 60_000, 0.77, 30_000),
     },
-    &Model { name: "custom", about: "what parameters, hot and hot_share of its section say", facts: None },
+    &SparseModel { name: "custom", about: "what parameters, hot and hot_share of its section say", facts: None },
 ];
 
 #[cfg(test)]

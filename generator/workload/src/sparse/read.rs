@@ -2,7 +2,7 @@
 
 use super::curve::Curve;
 use super::fit::{self, STEP, THRESHOLD};
-use super::models::{Facts, MODELS};
+use super::models::{MODELS, ModelFacts};
 use crate::config::{FromValue, Section, Value};
 use crate::registry::find;
 use crate::{Error, Result};
@@ -50,7 +50,7 @@ pub fn shape(section: &mut Section) -> Result<Shape> {
                     section.place("model")
                 ))
             };
-            Facts {
+            ModelFacts {
                 parameters: parameters.ok_or_else(|| told("parameters"))?,
                 hot: hot.ok_or_else(|| told("hot"))?,
                 hot_share: hot_share.ok_or_else(|| told("hot_share"))?,
@@ -80,8 +80,8 @@ struct Told<'a> {
 
 impl Told<'_> {
     /// The curve, with the key to blame if there is none.
-    fn curve(&self, facts: &Facts) -> (&'static str, Result<Curve, String>) {
-        let Facts { parameters, hot_share, .. } = *facts;
+    fn curve(&self, facts: &ModelFacts) -> (&'static str, Result<Curve, String>) {
+        let ModelFacts { parameters, hot_share, .. } = *facts;
         let hot = facts.hot.into();
         match self.kind {
             "fitted" => ("curve", fit::any(parameters, hot, hot_share, STEP, THRESHOLD)),
@@ -107,7 +107,7 @@ impl Told<'_> {
     }
 
     /// A law with the written exponent, or with that which gives the hot parameters their share.
-    fn mandelbrot(&self, facts: &Facts, offset: f64) -> Result<Curve, String> {
+    fn mandelbrot(&self, facts: &ModelFacts, offset: f64) -> Result<Curve, String> {
         let exponent = match self.exponent {
             Some(exponent) => exponent,
             None => fit::exponent(facts.parameters, facts.hot.into(), facts.hot_share, offset)?,

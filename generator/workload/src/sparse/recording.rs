@@ -3,7 +3,7 @@
 //! cold pairs apart it becomes [`Pushes`], out of which batches are copied.
 
 use super::batch::Batch;
-use super::hot::{Counts, Order};
+use super::hot::{HotOrder, UpdateCounts};
 use super::plan::{HOT_MAX, MEMBERS_MAX, PARAMETERS_MAX, check_jitter, within};
 use crate::time::Time;
 use crate::training::check_compute;
@@ -57,7 +57,7 @@ pub struct Counted {
     /// Keys of those that were, in order.
     pub keys: Vec<u64>,
     /// By place in `keys`.
-    pub counts: Counts,
+    pub counts: UpdateCounts,
 }
 
 impl Counted {
@@ -125,11 +125,11 @@ impl Recording {
         all.sort_unstable();
         let runs = all.chunk_by(|a, b| a == b);
         let (keys, first) = runs.map(|run| (run[0], run.len() as u64)).unzip();
-        Counted { keys, counts: Counts { first, total: all.len() as u64 } }
+        Counted { keys, counts: UpdateCounts { first, total: all.len() as u64 } }
     }
 
     /// Hot pairs by index and cold ones by key.
-    fn split(self, order: &Order) -> Pushes {
+    fn split(self, order: &HotOrder) -> Pushes {
         let one = |log: Log| {
             let mut own = Own { ends: vec![[0; 2]], ..Own::default() };
             for pairs in log.iterations() {
@@ -215,8 +215,8 @@ impl Replay {
     }
 
     /// Pairs of a batch in the mean, which hot parameters there are, and what is sent.
-    pub(super) fn split(self) -> (u32, Order, Pushes) {
-        let (pairs, order) = (self.recording.mean().round() as u32, Order::identified(self.hot));
+    pub(super) fn split(self) -> (u32, HotOrder, Pushes) {
+        let (pairs, order) = (self.recording.mean().round() as u32, HotOrder::identified(self.hot));
         let pushes = self.recording.split(&order);
         (pairs, order, pushes)
     }
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!((keys, counts.first), (vec![2, 5, 9], vec![1, 1, 1]));
         assert_eq!(recording.count(1.0).hottest(2), [2, 5]);
         assert_eq!(recording.count(1.0).hottest(99).len(), 4);
-        let pushes = recording.split(&Order::identified(vec![7, 2]));
+        let pushes = recording.split(&HotOrder::identified(vec![7, 2]));
         let mut batch = Batch::default();
         let mut of = |worker, iteration| {
             pushes.batch(worker, iteration, &mut batch);

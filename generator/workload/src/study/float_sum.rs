@@ -14,7 +14,7 @@ use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::float::integer::{Integer, Overflow, Rounding, negotiated};
 use crate::sparse::float::precision::Precision;
-use crate::sparse::float::{Scale, Seven, Tables};
+use crate::sparse::float::{Seven, TableScale, Tables};
 use crate::{Error, Result};
 
 /// See the module.
@@ -106,7 +106,7 @@ impl Data {
 /// How sums are made.
 #[derive(Clone, Copy)]
 enum Method {
-    Tables(Scale),
+    Tables(TableScale),
     /// With a given factor, or with the one that is negotiated.
     Integer {
         scale: Option<f32>,
@@ -119,7 +119,7 @@ fn measure(values: &[f32], method: Method) -> Vec<Finding> {
     let all = || values.as_chunks::<2>().0.iter().map(|[x, y]| (*x, *y));
     let bytes = |bytes: usize| Finding::new("table_bytes", "bytes", bytes as f64);
     let (precision, more) = match method {
-        Method::Tables(Scale::FINE) => {
+        Method::Tables(TableScale::FINE) => {
             let tables = Tables::new();
             (Precision::of(all(), |x, y| tables.add(x, y)), bytes(tables.bytes()))
         }
@@ -146,10 +146,10 @@ fn measure(values: &[f32], method: Method) -> Vec<Finding> {
 }
 
 /// Steps to the octave: the keys of Figure 9 allow two readings.
-fn read_steps(section: &mut Section) -> Result<Scale> {
+fn read_steps(section: &mut Section) -> Result<TableScale> {
     match section.get::<u32>("steps", 1000u32)? {
-        1000 => Ok(Scale::FINE),
-        256 => Ok(Scale::WIDE),
+        1000 => Ok(TableScale::FINE),
+        256 => Ok(TableScale::WIDE),
         other => Err(Error::config(format!("{}: {other} is neither 1000 nor 256", section.place("steps")))),
     }
 }

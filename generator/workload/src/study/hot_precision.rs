@@ -12,7 +12,7 @@ use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::fit::{STEP, THRESHOLD};
-use crate::sparse::hot::{Counts, counted, precision};
+use crate::sparse::hot::{UpdateCounts, counted, precision};
 use crate::sparse::read::{self, Shape, shape};
 use crate::{Error, Result};
 
@@ -97,10 +97,10 @@ impl Training {
         let hot = u64::from(self.shape.hot);
         let counted = counted(hot.max(self.shape.curve.stop(self.step, self.threshold)));
         let mut stream = seed.stream("study.hot_precision.whole", 0, 0);
-        let whole = Counts::draw(&self.shape.curve, self.updates, counted, &mut stream);
+        let whole = UpdateCounts::draw(&self.shape.curve, self.updates, counted, &mut stream);
         let sample = whole.thinned(self.rate, &mut seed.stream("study.hot_precision.sample", 0, 0));
         let (whole_order, sample_order) = (whole.order(), sample.order());
-        let stop = |counts: &Counts, order: &[u64]| counts.stop(order, self.step as usize, self.threshold);
+        let stop = |counts: &UpdateCounts, order: &[u64]| counts.stop(order, self.step as usize, self.threshold);
         let (global, sampled) = (stop(&whole, &whole_order), stop(&sample, &sample_order));
         if global == 0 || whole.total == 0 {
             return Err(Error::config(format!(

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::arrow::datatypes::{Schema, SchemaRef};
 
 use crate::column::Data::{Float32, Int64, ListFloat32, ListUInt64, UInt16, UInt32};
-use crate::column::{Column, Stream};
+use crate::column::{Column, StreamTable};
 use crate::{Error, Result};
 
 /// Version of the schema; a reader refuses a newer one.
@@ -24,7 +24,7 @@ static COLUMNS: [Column; 9] = [
 ];
 
 /// The columns of a trace.
-pub static TRACE: Stream = Stream { name: "trace", row: "one update, for a replay", columns: &COLUMNS };
+pub static TRACE: StreamTable = StreamTable { name: "trace", row: "one update, for a replay", columns: &COLUMNS };
 
 /// The schema that traces are written with.
 pub fn trace_schema() -> SchemaRef {

@@ -12,4 +12,4 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-pub use plan::{Ask, wire_inventory};
+pub use plan::{SolverAsk, wire_inventory};

@@ -19,7 +19,7 @@ use super::search::{Answer, search};
 
 /// A solver to ask where the search gives up.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct SolverAsk {
     /// Its command.
     pub command: String,
     /// Seconds for one question.
@@ -27,7 +27,7 @@ pub struct Ask {
 }
 
 /// The best wiring of an inventory. With `rates`, the rate is the largest of them that is possible (QSR, ATRO §III-C).
-pub fn wire_inventory(inventory: &Inventory, rates: &[u64], ask: Option<&Ask>) -> Result<Wiring> {
+pub fn wire_inventory(inventory: &Inventory, rates: &[u64], ask: Option<&SolverAsk>) -> Result<Wiring> {
     inventory.check()?;
     let wiring = match inventory.cluster() {
         Some(cluster) => {
@@ -70,7 +70,7 @@ struct Mixed<'a> {
     inventory: &'a Inventory,
     /// Rates to choose from, in ascending order.
     rates: Vec<u64>,
-    ask: Option<&'a Ask>,
+    ask: Option<&'a SolverAsk>,
 }
 
 impl Mixed<'_> {

@@ -60,11 +60,11 @@ pub struct DialectKind {
     /// Nothing in a payload says which update it is: addresses say who sent it.
     pub headless: bool,
     /// Opens it at one end; none where our layout is what devices expect anyway.
-    pub open: fn(&Traffic) -> Opened,
+    pub open: fn(&Traffic) -> OpenedDialect,
 }
 
 /// A dialect at one end, if there is anything to translate.
-pub type Opened = Result<Option<Box<dyn Dialect>>>;
+pub type OpenedDialect = Result<Option<Box<dyn Dialect>>>;
 
 /// Ways to write frames for devices of others.
 pub type Dialects = &'static [&'static DialectKind];

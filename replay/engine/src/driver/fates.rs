@@ -161,7 +161,7 @@ impl fmt::Display for Faults {
 
 /// What happens to one frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Fate {
+pub struct FrameFault {
     /// It is lost; nothing else happens to it then.
     pub lost: bool,
     /// It is passed on twice.
@@ -172,7 +172,7 @@ pub struct Fate {
     pub flip: Option<f64>,
 }
 
-impl Fate {
+impl FrameFault {
     /// Does nothing happen?
     #[inline]
     pub fn is_clean(&self) -> bool {
@@ -183,7 +183,7 @@ impl Fate {
 /// The fates of the frames of one direction, one after the other. Each kind of fault has a stream of its own, so that
 /// none shifts another, and more loss loses the same frames and more.
 #[derive(Debug)]
-pub struct Fates {
+pub struct FaultStreams {
     faults: Faults,
     loss: Stream,
     burst: Stream,
@@ -193,14 +193,14 @@ pub struct Fates {
     bad: bool,
 }
 
-impl Fates {
+impl FaultStreams {
     /// Of the link or the end with this number.
     pub fn new(faults: Faults, seed: Seed, place: u64, up: bool) -> Self {
         let stream = |what: &str| seed.stream(what, place, u64::from(up));
         let mut burst = stream("fault.burst");
         // As if the channel had been there for long, so that the mean holds from the first frame on.
         let bad = faults.burst.is_some_and(|model| unit(&mut burst) < model.bad());
-        Fates {
+        FaultStreams {
             faults,
             loss: stream("fault.loss"),
             burst,
@@ -213,18 +213,18 @@ impl Fates {
 
     /// The next frame's.
     #[inline]
-    pub fn draw(&mut self) -> Fate {
+    pub fn draw(&mut self) -> FrameFault {
         let hits = |stream: &mut Stream, probability: f64| probability > 0.0 && unit(stream) < probability;
         // Every stream is drawn from, whatever the others say.
         let alone = hits(&mut self.loss, self.faults.loss);
         let in_burst = self.lost_in_burst();
-        let fate = Fate {
+        let fate = FrameFault {
             lost: false,
             duplicated: hits(&mut self.duplicate, self.faults.duplicate),
             held: hits(&mut self.reorder, self.faults.reorder),
             flip: self.flip(),
         };
-        if alone || in_burst { Fate { lost: true, ..Fate::default() } } else { fate }
+        if alone || in_burst { FrameFault { lost: true, ..FrameFault::default() } } else { fate }
     }
 
     fn lost_in_burst(&mut self) -> bool {

@@ -7,7 +7,7 @@ use pktgen_core::seed::Seed;
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::topology::{Link, NodeId, Role, Topology};
 
-use super::fates::{Fates, Faults};
+use super::fates::{FaultStreams, Faults};
 use crate::frame::Frame;
 
 /// A frame that is held back until so many others have passed, or until a time.
@@ -19,7 +19,7 @@ struct Held {
 
 /// One link's.
 struct Struck {
-    fates: Fates,
+    fates: FaultStreams,
     held: VecDeque<Held>,
     /// Who books what is lost.
     device: NodeId,
@@ -62,7 +62,11 @@ impl LinkFaults {
             let up = up(link);
             let device = [link.to, link.from].into_iter().find(|node| is_device(*node))?;
             let wanted = if up { faults.up } else { faults.down };
-            wanted.then(|| Struck { fates: Fates::new(faults, seed, place as u64, up), held: VecDeque::new(), device })
+            wanted.then(|| Struck {
+                fates: FaultStreams::new(faults, seed, place as u64, up),
+                held: VecDeque::new(),
+                device,
+            })
         };
         LinkFaults { links: topology.links.iter().enumerate().map(one).collect(), faults, held: 0 }
     }

@@ -14,7 +14,7 @@ use super::server::update_row;
 use super::{Delivery, Facts, Host, Outgoing, Receiver, Server, ServerEnd};
 use crate::frame::{Frame, Kind, Pool};
 use crate::target::flows::NodeFlows;
-use crate::target::gather::{Gather, Verdict};
+use crate::target::gather::{Gather, GatherStep};
 use crate::target::sum::Sum;
 
 /// Messages of a cluster that may be open: as many as a host's memory holds without thinking of it.
@@ -87,21 +87,21 @@ impl AllReduce {
         let gather =
             self.gathers[usize::from(header.cluster)].get_or_insert_with(|| Gather::new(ROOM, inputs, expected));
         match gather.take(header.seq, input, header.attempt) {
-            Verdict::Opens => {
+            GatherStep::Opens => {
                 // The delivery keeps its own hold on the bytes.
                 pool.share(frame.buffer);
                 gather.keep(header.seq, Sum { frame: *frame, header });
                 self.open += 1;
             }
-            Verdict::Joins => {
+            GatherStep::Joins => {
                 if let Some(sum) = gather.kept(header.seq)
                     && sum.add(frame, header, pool).is_err()
                 {
                     self.unused += 1;
                 }
             }
-            Verdict::Useless(_) => self.unused += 1,
-            Verdict::Copy => {
+            GatherStep::Useless(_) => self.unused += 1,
+            GatherStep::Copy => {
                 self.duplicates += 1;
                 return pool.release(frame.buffer);
             }

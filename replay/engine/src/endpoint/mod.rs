@@ -144,7 +144,7 @@ pub struct ServerEnd {
 
 /// Sums of absolute errors, and of what they are errors of.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Error {
+pub struct ScalingError {
     /// Of the errors.
     pub off: f64,
     /// Of the exact values.
@@ -157,8 +157,8 @@ pub trait Content: Send {
     fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize;
     /// How far the mean that a worker makes of `sums` (Trio §5: divided by the sources in them) is from that of the
     /// gradients of `members` before they were scaled.
-    fn error(&mut self, _members: &[PacketId], _sums: &[i32]) -> Error {
-        Error::default()
+    fn error(&mut self, _members: &[PacketId], _sums: &[i32]) -> ScalingError {
+        ScalingError::default()
     }
     /// Most elements of a contribution.
     fn elements(&self) -> usize;

@@ -70,7 +70,7 @@ impl Roster {
 
 /// Which way a frame goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum FrameDirection {
     /// From a worker.
     From(u32),
     /// To a worker.
@@ -79,36 +79,36 @@ pub enum Side {
     ToJob(u16),
 }
 
-impl Side {
+impl FrameDirection {
     /// By the addresses of `frame`; none if it is nobody's.
-    pub fn of(frame: &[u8], facts: &Facts) -> Option<Side> {
+    pub fn of(frame: &[u8], facts: &Facts) -> Option<FrameDirection> {
         let (workers, to) = (facts.workers.len(), target_ip(frame));
         if let Some(worker) = worker_of(source_ip(frame), workers) {
-            return Some(Side::From(worker));
+            return Some(FrameDirection::From(worker));
         }
         if source_ip(frame) != SERVER_IP {
             return None;
         }
         match group_of(to) {
-            Some(job) => Some(Side::ToJob(job)),
-            None => worker_of(to, workers).map(Side::To),
+            Some(job) => Some(FrameDirection::ToJob(job)),
+            None => worker_of(to, workers).map(FrameDirection::To),
         }
     }
 
     /// The job.
     pub fn job(self, facts: &Facts) -> u16 {
         match self {
-            Side::From(worker) | Side::To(worker) => facts.workers.cluster_of[worker as usize],
-            Side::ToJob(job) => job,
+            FrameDirection::From(worker) | FrameDirection::To(worker) => facts.workers.cluster_of[worker as usize],
+            FrameDirection::ToJob(job) => job,
         }
     }
 
     /// What a frame is that goes this way.
     pub fn identity(self, kind: Kind, packet: PacketId, facts: &Facts) -> Identity {
         let (worker, flow) = match self {
-            Side::From(worker) => (worker, facts.server),
-            Side::To(worker) => (worker, facts.host_of[worker as usize]),
-            Side::ToJob(_) => (0, ALL_WORKERS),
+            FrameDirection::From(worker) => (worker, facts.server),
+            FrameDirection::To(worker) => (worker, facts.host_of[worker as usize]),
+            FrameDirection::ToJob(_) => (0, ALL_WORKERS),
         };
         Identity { packet, worker, cluster: self.job(facts), flow, kind }
     }

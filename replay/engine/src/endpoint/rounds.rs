@@ -16,7 +16,7 @@ use pktgen_core::topology::NodeId;
 use pktgen_wire::wire::frame::{HEAD, Template, set_udp_checksum};
 use pktgen_workload::dense::Dense;
 
-use super::roster::{self, Roster, Side};
+use super::roster::{self, FrameDirection, Roster};
 use super::{
     Behaviour, Content, Crew, Declaration, Delivery, Facts, Host, Identity, Outgoing, Payloads, Workers, WorkersEnd,
 };
@@ -119,9 +119,9 @@ pub struct Rounds<P> {
 /// What a frame of a synchronous protocol is, by its addresses: a contribution of a worker, or a result for a job or one
 /// worker. `packet` says which packet it is, of the worker that sent it or, for results, of none, and the first of its job.
 pub fn direction(bytes: &[u8], facts: &Facts, packet: impl FnOnce(Option<u32>, u32) -> PacketId) -> Option<Identity> {
-    let side = Side::of(bytes, facts)?;
+    let side = FrameDirection::of(bytes, facts)?;
     let (worker, kind) = match side {
-        Side::From(worker) => (Some(worker), Kind::Update),
+        FrameDirection::From(worker) => (Some(worker), Kind::Update),
         _ => (None, Kind::Result),
     };
     let packet = packet(worker, u32::from(side.job(facts)) * facts.training.0);

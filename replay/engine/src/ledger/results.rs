@@ -8,7 +8,7 @@ use pktgen_core::record::{Book, PacketId, SumOk};
 use super::chains::{Chains, Step};
 use super::fates::{Fate, FateCounts};
 use super::{Carried, Receipt};
-use crate::endpoint::{Content, Error};
+use crate::endpoint::{Content, ScalingError};
 
 /// Every so many blocks the error of scaling is looked at.
 const SAMPLED: u32 = 64;
@@ -21,13 +21,13 @@ pub(super) struct Results {
     sums: Vec<i32>,
     members: Vec<PacketId>,
     /// Errors of scaling.
-    error: Error,
+    error: ScalingError,
 }
 
 impl Results {
     pub(super) fn new(workers: usize, content: Box<dyn Content>) -> Self {
         let sums = vec![0; content.elements()];
-        Results { chains: Chains::new(workers), content, sums, members: Vec::new(), error: Error::default() }
+        Results { chains: Chains::new(workers), content, sums, members: Vec::new(), error: ScalingError::default() }
     }
 
     #[inline]
@@ -57,8 +57,8 @@ impl Results {
         self.sums.fill(0);
         let elements = self.content.add(&self.members, &mut self.sums);
         if packet.seq().is_multiple_of(SAMPLED) {
-            let Error { off, of } = self.content.error(&self.members, &self.sums[..elements]);
-            self.error = Error { off: self.error.off + off, of: self.error.of + of };
+            let ScalingError { off, of } = self.content.error(&self.members, &self.sums[..elements]);
+            self.error = ScalingError { off: self.error.off + off, of: self.error.of + of };
         }
         let right = u32::from(receipt.count) == group.count && receipt.carried.is_sums(&self.sums[..elements]);
         self.end(packet, Fate::Delivered, counts);

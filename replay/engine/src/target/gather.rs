@@ -28,7 +28,7 @@ pub struct Gather<T> {
 
 /// What an arrival is to its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum GatherStep {
     /// The first of it.
     Opens,
     /// Another one.
@@ -55,32 +55,32 @@ impl<T: Copy> Gather<T> {
     /// `input` brings its part of message `seq`, sent for the `attempt`th time. Whatever opens a message must be
     /// [kept](Self::keep).
     #[inline]
-    pub fn take(&mut self, seq: u32, input: u32, attempt: u8) -> Verdict {
+    pub fn take(&mut self, seq: u32, input: u32, attempt: u8) -> GatherStep {
         let at = self.cell(seq);
         let own = at * self.inputs + input as usize;
         let cell = &mut self.cells[at];
         if !cell.used || cell.seq < seq {
             if cell.kept.is_some() {
-                return Verdict::Useless(Reason::TableFull);
+                return GatherStep::Useless(Reason::TableFull);
             }
             self.came[at * self.inputs..][..self.inputs].fill(0);
             (cell.seq, cell.left, cell.used) = (seq, self.expected - 1, true);
             self.came[own] = attempt.saturating_add(1);
-            return Verdict::Opens;
+            return GatherStep::Opens;
         }
         if cell.seq > seq {
-            return Verdict::Useless(Reason::Stale);
+            return GatherStep::Useless(Reason::Stale);
         }
         match std::mem::replace(&mut self.came[own], attempt.saturating_add(1)) {
-            0 if cell.kept.is_none() => Verdict::Useless(Reason::Late),
+            0 if cell.kept.is_none() => GatherStep::Useless(Reason::Late),
             0 => {
                 cell.left -= 1;
-                Verdict::Joins
+                GatherStep::Joins
             }
-            before if before == attempt.saturating_add(1) => Verdict::Copy,
+            before if before == attempt.saturating_add(1) => GatherStep::Copy,
             before => {
                 self.came[own] = before;
-                Verdict::Useless(Reason::Duplicate)
+                GatherStep::Useless(Reason::Duplicate)
             }
         }
     }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn inputs_are_counted_once_and_cells_are_used_in_turn() {
-        use Verdict::{Copy, Joins, Opens, Useless};
+        use GatherStep::{Copy, Joins, Opens, Useless};
         let mut gather = Gather::new(2, 3, 2);
         assert_eq!(gather.take(0, 0, 0), Opens);
         gather.keep(0, 'a');
@@ -149,9 +149,9 @@ mod tests {
                 let own = came.entry(seq).or_default();
                 let (first, new) = (own.is_empty(), own.insert(input));
                 let expected = match (first, new) {
-                    (true, _) => Verdict::Opens,
-                    (_, true) => Verdict::Joins,
-                    _ => Verdict::Copy,
+                    (true, _) => GatherStep::Opens,
+                    (_, true) => GatherStep::Joins,
+                    _ => GatherStep::Copy,
                 };
                 prop_assert_eq!(gather.take(seq, input, 0), expected);
                 if first {

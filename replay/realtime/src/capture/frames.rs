@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_core::arrow::datatypes::SchemaRef;
-use pktgen_core::column::{Column, Data, Stream};
+use pktgen_core::column::{Column, Data, StreamTable};
 use pktgen_core::record::{
     Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, RunState, SCHEMA_VERSION, Validity,
 };
@@ -48,8 +48,8 @@ static COLUMNS: [Column; 4] = [
 ];
 
 /// The columns of `frames`.
-pub static STREAM: Stream =
-    Stream { name: FRAMES, row: "one frame on an interface (`pktgen capture --iface`)", columns: &COLUMNS };
+pub static STREAM: StreamTable =
+    StreamTable { name: FRAMES, row: "one frame on an interface (`pktgen capture --iface`)", columns: &COLUMNS };
 
 /// Columns of `frames` in files.
 pub fn schema() -> SchemaRef {
@@ -58,7 +58,7 @@ pub fn schema() -> SchemaRef {
 
 /// When a capture ends, and what it does while nothing arrives.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct RecordingLimits {
     /// After so many frames.
     pub count: Option<u64>,
     /// After this time.
@@ -71,7 +71,7 @@ pub struct Limits {
 
 /// What a capture counted itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct RecordingCounts {
     /// Frames in the stream.
     pub captured: u64,
     /// Their bytes on the wire.
@@ -88,17 +88,17 @@ pub struct Counts {
 
 /// Everything that a capture counted. The kernel's counts begin when the socket is opened, with the frames in its ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
+pub struct RecordingTotals {
     /// Its own.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: RecordingCounts,
     /// Frames that the kernel had for this socket and dropped: its ring was full, or they were too long for it.
     pub kernel_dropped: u64,
     /// Frames that the interface dropped, whoever they were for. Many drivers count those of `kernel_dropped` here too.
     pub interface_dropped: u64,
 }
 
-impl Totals {
+impl RecordingTotals {
     /// Frames that reached the socket and are not in the stream.
     pub fn lost(&self) -> u64 {
         self.kernel_dropped + self.counts.writer_dropped
@@ -112,16 +112,16 @@ pub struct CaptureManifest {
     #[serde(flatten)]
     pub manifest: Manifest,
     /// What was heard and what was lost.
-    pub capture: Totals,
+    pub capture: RecordingTotals,
 }
 
 /// What to capture, and into what.
 #[derive(Debug, Clone)]
-pub struct CapturePlan {
+pub struct RecordingPlan {
     /// Where to listen.
     pub listen: Listen,
     /// When to end.
-    pub limits: Limits,
+    pub limits: RecordingLimits,
     /// Bytes of buffers between receiving and writing.
     pub buffer_bytes: usize,
     /// Write `capture.pcapng` too.
@@ -130,7 +130,7 @@ pub struct CapturePlan {
     pub parquet: bool,
 }
 
-impl CapturePlan {
+impl RecordingPlan {
     fn check(&self) -> Result<()> {
         let snap = self.listen.snap;
         if !(14..=65_549).contains(&snap) {
@@ -154,9 +154,9 @@ impl CapturePlan {
 }
 
 /// What came of a capture.
-pub struct Captured {
+pub struct RecordedFrames {
     /// Its counts.
-    pub totals: Totals,
+    pub totals: RecordingTotals,
     /// May they be used?
     pub validity: Validity,
     /// How far it got.
@@ -167,11 +167,11 @@ pub struct Captured {
 
 /// Captures into `dir` until a limit or `stop`. `progress` hears about once a second what was counted so far.
 pub fn capture(
-    plan: &CapturePlan,
+    plan: &RecordingPlan,
     dir: &Path,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(Time, &Totals),
-) -> Result<Captured> {
+    progress: &mut dyn FnMut(Time, &RecordingTotals),
+) -> Result<RecordedFrames> {
     plan.check()?;
     // Memory first: it takes a while, in which the socket's ring would run full.
     let buffers = buffers(plan);
@@ -181,25 +181,25 @@ pub fn capture(
 /// The same from a wire that is open already, and has counted nothing yet.
 pub fn capture_from(
     listener: Listener,
-    plan: &CapturePlan,
+    plan: &RecordingPlan,
     dir: &Path,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(Time, &Totals),
-) -> Result<Captured> {
+    progress: &mut dyn FnMut(Time, &RecordingTotals),
+) -> Result<RecordedFrames> {
     plan.check()?;
     record(plan, buffers(plan), listener, dir, stop, progress)
 }
 
 fn record(
-    plan: &CapturePlan,
+    plan: &RecordingPlan,
     (blocks, back): Buffers,
     mut listener: Listener,
     dir: &Path,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(Time, &Totals),
-) -> Result<Captured> {
+    progress: &mut dyn FnMut(Time, &RecordingTotals),
+) -> Result<RecordedFrames> {
     let claim = claim(dir)?;
-    let mut manifest = CaptureManifest { manifest: manifest(plan, &listener), capture: Totals::default() };
+    let mut manifest = CaptureManifest { manifest: manifest(plan, &listener), capture: RecordingTotals::default() };
     write_manifest(dir, &manifest)?;
     drop(claim);
     let mut files = Files::create(dir, plan.pcapng)?;
@@ -210,8 +210,11 @@ fn record(
     manifest.manifest.host.extend(clock.facts());
     // Written again, so that a killed capture has its anchor.
     write_manifest(dir, &manifest)?;
-    let mut watch = |t: Time, counts: &Counts, wire: &mut dyn Wire| {
-        progress(t, &Totals { counts: *counts, kernel_dropped: wire.counters().receive_dropped, interface_dropped: 0 });
+    let mut watch = |t: Time, counts: &RecordingCounts, wire: &mut dyn Wire| {
+        progress(
+            t,
+            &RecordingTotals { counts: *counts, kernel_dropped: wire.counters().receive_dropped, interface_dropped: 0 },
+        );
     };
     // The socket is open: what is read from now on is whatever somebody sends.
     drop_privileges(&[])
@@ -224,7 +227,7 @@ fn record(
         })?;
     let failure = written.err();
     let (end, counts) = pumped?;
-    manifest.capture = Totals {
+    manifest.capture = RecordingTotals {
         counts,
         kernel_dropped: listener.wire.counters().receive_dropped,
         interface_dropped: listener.interface_drops(),
@@ -245,7 +248,7 @@ fn record(
     }
     write_manifest(dir, &manifest)?;
     let Manifest { validity, state, .. } = manifest.manifest;
-    Ok(Captured { totals: manifest.capture, validity, state, mode: listener.wire.mode() })
+    Ok(RecordedFrames { totals: manifest.capture, validity, state, mode: listener.wire.mode() })
 }
 
 /// Runs `pump` here, and beside it the writer, until there is nothing more to write, and the receivers of other queues, until
@@ -293,7 +296,7 @@ type WriterEnds = (rtrb::Consumer<Block>, rtrb::Producer<Block>);
 type Buffers = (Blocks, WriterEnds);
 
 /// All blocks, empty, and the two rings between who receives and who writes.
-fn buffers(plan: &CapturePlan) -> Buffers {
+fn buffers(plan: &RecordingPlan) -> Buffers {
     let (snap, stamped) = (plan.listen.snap as usize, plan.listen.stamps().is_some());
     let count = blocks_in(plan.buffer_bytes, snap);
     let (full, filled) = RingBuffer::new(count);
@@ -306,7 +309,7 @@ fn buffers(plan: &CapturePlan) -> Buffers {
 }
 
 /// The manifest of a capture that is about to start.
-fn manifest(plan: &CapturePlan, listener: &Listener) -> Manifest {
+fn manifest(plan: &RecordingPlan, listener: &Listener) -> Manifest {
     let mut host: BTreeMap<String, String> = listener.facts().into_iter().collect();
     let read = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_owned());
     for (name, path) in [
@@ -372,12 +375,12 @@ fn remarks(listener: &Listener) -> Vec<Note> {
 /// Fills in what is known only at the end, and decides whether the capture is valid.
 fn conclude(
     manifest: &mut CaptureManifest,
-    plan: &CapturePlan,
+    plan: &RecordingPlan,
     end: End,
     failure: Option<&Error>,
     doubt: Option<&str>,
 ) {
-    let Totals { counts, kernel_dropped, interface_dropped } = manifest.capture;
+    let RecordingTotals { counts, kernel_dropped, interface_dropped } = manifest.capture;
     let mut faults = Vec::new();
     if manifest.capture.lost() > 0 {
         let (writer, longest_away_ps) = (counts.writer_dropped, counts.longest_away_ps);

@@ -173,7 +173,7 @@ type Card = Result<(CardClock, CardOffset), String>;
 
 /// What was found on both sides of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct ClockChange {
     /// The wall clock before and after it.
     pub wall: [Option<WallClock>; 2],
     /// How much it moved against the monotonic clock, in ns, and within how many ns that was read: steps, for both follow the
@@ -205,7 +205,7 @@ impl Watched {
     }
 
     /// Looks again.
-    pub fn end(self) -> Seen {
+    pub fn end(self) -> ClockChange {
         let now = super::reading();
         let wall_ns = now.unix_ns.wrapping_sub(self.reading.unix_ns) as i64;
         let moved_ns = wall_ns - (now.monotonic_ns - self.reading.monotonic_ns);
@@ -216,14 +216,14 @@ impl Watched {
         let cards = self.cards.into_iter().map(|(name, clock)| (name, again(clock))).collect();
         let read_within = now.width_ns + self.reading.width_ns;
         let readings = [self.reading, now];
-        Seen { wall: [self.wall, WallClock::look().ok()], moved_ns: (moved_ns, read_within), readings, cards }
+        ClockChange { wall: [self.wall, WallClock::look().ok()], moved_ns: (moved_ns, read_within), readings, cards }
     }
 }
 
 /// A wall clock that moved by more than this during a run was set.
 const STEP_NS: u64 = 100_000;
 
-impl Seen {
+impl ClockChange {
     /// How far the wall clock may have been off at any time of the run, in ns; none if nobody kept it all the time, or it was
     /// set meanwhile.
     pub fn error_ns(&self) -> Option<u64> {
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(free, Some(WallClock { synchronised: false, max_error_ns: 3000 }));
         assert!(!WallClock::of(0, libc::STA_UNSYNC, 0).synchronised);
         let readings = [READING; 2];
-        let error = |wall, moved_ns| Seen { wall, moved_ns, readings, cards: Vec::new() }.error_ns();
+        let error = |wall, moved_ns| ClockChange { wall, moved_ns, readings, cards: Vec::new() }.error_ns();
         assert_eq!(error([kept(5), kept(7)], (0, 50)), Some(7000));
         assert_eq!(error([kept(5), free], (0, 50)), None);
         assert_eq!(error([free, kept(5)], (0, 50)), None);
@@ -353,7 +353,7 @@ mod tests {
             ("a0".to_owned(), Ok([offset(37_000, 40), offset(37_010, 15)])),
             ("b0".to_owned(), Err("no clock".to_owned())),
         ];
-        let seen = Seen { wall: [None; 2], moved_ns: (3, 50), readings, cards };
+        let seen = ClockChange { wall: [None; 2], moved_ns: (3, 50), readings, cards };
         assert_eq!(seen.stamp_clock(None, 1000), Ok(StampClock { zero_ns: [6000, 6003], error_ns: 30 }));
         assert_eq!(seen.stamp_clock(Some("a0"), 1000), Ok(StampClock { zero_ns: [43_000, 43_013], error_ns: 70 }));
         assert!(seen.stamp_clock(Some("b0"), 1000).is_err_and(|why| why.contains("b0's card: no clock")));

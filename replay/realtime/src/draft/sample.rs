@@ -21,7 +21,7 @@ const SHOWN: usize = 128;
 
 /// A frame, as it would be on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Sample {
+pub struct FrameSample {
     /// What it is.
     pub kind: String,
     /// When it would leave, in ps.
@@ -37,13 +37,13 @@ pub struct Sample {
 }
 
 /// The first frames of each kind that the workers send.
-pub(super) fn first(plan: &mut Plan, per_kind: usize) -> Result<Vec<Sample>> {
+pub(super) fn first(plan: &mut Plan, per_kind: usize) -> Result<Vec<FrameSample>> {
     let mut outward = Outward::of(plan)?;
     let parts = &mut plan.parts;
     let format = plan.spec.catalogue.format(parts.facts.protocol.format, "the experiment")?;
     let mut pool = Pool::new(parts.frame_bytes, 64);
     let mut host = Host::default();
-    let mut samples: Vec<Sample> = Vec::new();
+    let mut samples: Vec<FrameSample> = Vec::new();
     for _ in 0..ASKS {
         let wake = parts.workers.next_wake();
         if wake == NEVER || wake > plan.spec.capture.until {
@@ -77,7 +77,7 @@ fn kind_of(format: &dyn Format, payload: &[u8]) -> String {
     words[..words.len().saturating_sub(1).max(1).min(words.len())].join(" ")
 }
 
-fn sample(format: &dyn Format, kind: String, bytes: &[u8], t_ps: Time, worker: u32) -> Sample {
+fn sample(format: &dyn Format, kind: String, bytes: &[u8], t_ps: Time, worker: u32) -> FrameSample {
     let mut fields = heads(bytes);
     if let Some(datagram) = Datagram::parse(bytes) {
         match format.layout().decode(datagram.payload) {
@@ -103,7 +103,7 @@ fn sample(format: &dyn Format, kind: String, bytes: &[u8], t_ps: Time, worker: u
             }
         }
     }
-    Sample { kind, t_ps, worker, bytes: bytes.len(), fields, hex: hex(bytes) }
+    FrameSample { kind, t_ps, worker, bytes: bytes.len(), fields, hex: hex(bytes) }
 }
 
 /// Ethernet, VLAN, IPv4 and UDP.

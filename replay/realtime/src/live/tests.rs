@@ -24,16 +24,16 @@ fn what_is_seen_is_what_was_sent_and_delivered() {
     feed.delivered(delivered(50 * MS, 40 * MS, 1, 3));
     let glance = view.look(&at(60 * MS)).unwrap();
     let [quiet, busy] = &glance.clusters[..] else { panic!("two clusters") };
-    assert_eq!((quiet.totals, quiet.age), (Totals::default(), None));
-    assert_eq!(busy.totals, Totals { sent: 30, packets: 2, updates: 4, bytes: 512 });
+    assert_eq!((quiet.totals, quiet.age), (ClusterTotals::default(), None));
+    assert_eq!(busy.totals, ClusterTotals { sent: 30, packets: 2, updates: 4, bytes: 512 });
     // 40 ms from its first generation to the second delivery, 10 ms on from there, beginning at an age of 10 ms.
     assert_eq!(busy.age, Some(20 * MS));
     let mean = (0.5 * 40.0 * 40.0 + 10.0 * 15.0) / 50.0 * MS as f64;
     assert!((busy.age_mean_ps.unwrap() - mean).abs() < 1.0, "{:?} {mean}", busy.age_mean_ps);
     // The window is not over yet.
-    assert_eq!(busy.last, Totals::default());
+    assert_eq!(busy.last, ClusterTotals::default());
     assert_eq!(view.look(&at(SECOND)).unwrap().clusters[1].last, busy.totals);
-    assert_eq!(view.look(&at(2 * SECOND)).unwrap().clusters[1].last, Totals::default());
+    assert_eq!(view.look(&at(2 * SECOND)).unwrap().clusters[1].last, ClusterTotals::default());
 }
 
 #[test]
@@ -49,26 +49,27 @@ fn what_has_no_room_is_counted() {
 
 #[test]
 fn a_second_in_which_nothing_is_aggregated_is_named() {
-    let last = |sent, packets, updates| Totals { sent, packets, updates, bytes: 0 };
-    let says = |expected: Expected, last: Totals| Warning::of(expected, 3, &last, SECOND).map(|warning| warning.what);
+    let last = |sent, packets, updates| ClusterTotals { sent, packets, updates, bytes: 0 };
+    let says =
+        |expected: Expected, last: ClusterTotals| Warning::of(expected, 3, &last, SECOND).map(|warning| warning.what);
     for (expected, last, what) in [
         // Another process hears them.
         (Expected::Elsewhere, last(1000, 0, 0), None),
-        (Expected::Single, last(1000, 0, 0), Some(What::Silence)),
+        (Expected::Single, last(1000, 0, 0), Some(WarningKind::Silence)),
         // Under load Olaf merges; what it need not merge it forwards.
-        (Expected::MergesUnderLoad, last(1000, 500, 500), Some(What::NoAggregation)),
+        (Expected::MergesUnderLoad, last(1000, 500, 500), Some(WarningKind::NoAggregation)),
         (Expected::MergesUnderLoad, last(1000, 500, 900), None),
         (Expected::MergesUnderLoad, last(1000, 1000, 1000), None),
         (Expected::MergesUnderLoad, last(1000, 950, 950), None),
         // A result is a sum, whatever the load.
-        (Expected::Sums(6), last(1000, 1000, 1000), Some(What::NoAggregation)),
+        (Expected::Sums(6), last(1000, 1000, 1000), Some(WarningKind::NoAggregation)),
         (Expected::Sums(6), last(1000, 166, 996), None),
         (Expected::Sums(1), last(1000, 1000, 1000), None),
         (Expected::Single, last(1000, 400, 400), None),
         (Expected::Unknown, last(1000, 400, 400), None),
         // Silence is silence.
-        (Expected::Unknown, last(1000, 0, 0), Some(What::Silence)),
-        (Expected::Single, last(1000, 0, 0), Some(What::Silence)),
+        (Expected::Unknown, last(1000, 0, 0), Some(WarningKind::Silence)),
+        (Expected::Single, last(1000, 0, 0), Some(WarningKind::Silence)),
         (Expected::Single, last(50, 0, 0), None),
         (Expected::MergesUnderLoad, last(90, 50, 50), None),
     ] {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use pktgen_core::time::{SECOND, Time};
 
-use super::Totals;
+use super::ClusterTotals;
 use crate::driver::real_time::Progress;
 use crate::target::program::Expected;
 
@@ -17,7 +17,7 @@ pub struct Warning {
     /// Its number.
     pub cluster: u16,
     /// What is wrong.
-    pub what: What,
+    pub what: WarningKind,
     /// Of the last window: updates sent, packets that arrived, and its length.
     pub sent: u64,
     /// See above.
@@ -28,7 +28,7 @@ pub struct Warning {
 
 /// Kinds of warnings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum WarningKind {
     /// Updates are sent, and nothing comes.
     Silence,
     /// Packets come, each of one update, where there was something to aggregate.
@@ -37,16 +37,16 @@ pub enum What {
 
 impl Warning {
     /// Returns what is wrong with a cluster behind a device of which `expected` is known, in a window of this length.
-    pub(super) fn of(expected: Expected, cluster: u16, last: &Totals, length: Time) -> Option<Self> {
-        let Totals { sent, packets, updates, .. } = *last;
+    pub(super) fn of(expected: Expected, cluster: u16, last: &ClusterTotals, length: Time) -> Option<Self> {
+        let ClusterTotals { sent, packets, updates, .. } = *last;
         let single = packets >= ENOUGH && updates == packets;
         // A tenth may still be on its way.
         let missing = sent - sent / 10 > updates;
         let what = match expected {
             Expected::Elsewhere => return None,
-            _ if sent >= ENOUGH && packets == 0 => What::Silence,
-            Expected::MergesUnderLoad if single && missing => What::NoAggregation,
-            Expected::Sums(2..) if single => What::NoAggregation,
+            _ if sent >= ENOUGH && packets == 0 => WarningKind::Silence,
+            Expected::MergesUnderLoad if single && missing => WarningKind::NoAggregation,
+            Expected::Sums(2..) if single => WarningKind::NoAggregation,
             _ => return None,
         };
         Some(Warning { cluster, what, sent, packets, length })
@@ -86,12 +86,12 @@ impl fmt::Display for Warning {
         let Warning { cluster, what, sent, packets, length } = self;
         let seconds = *length as f64 / SECOND as f64;
         match what {
-            What::Silence => write!(
+            WarningKind::Silence => write!(
                 f,
                 "cluster {cluster}: nothing arrives: {sent} updates were sent in {seconds:.1} s; are the cables, addresses and the \
                  device's entries right?"
             ),
-            What::NoAggregation => write!(
+            WarningKind::NoAggregation => write!(
                 f,
                 "cluster {cluster}: nothing is being aggregated: {packets} packets arrived in {seconds:.1} s, each of one update, \
                  while {sent} were sent; does the device know its workers as one cluster?"

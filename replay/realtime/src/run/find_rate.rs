@@ -99,7 +99,7 @@ pub struct Trial {
 
 /// What came of a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Found {
+pub struct RateFound {
     /// Highest rate that passed and was confirmed, in packets/s; none if no trial passed.
     pub pps: Option<f64>,
     /// Lowest rate that failed; none if none did.
@@ -117,9 +117,9 @@ pub struct Found {
 /// Searches between rates that passed and failed: doubles from below until a trial fails, then halves the gap, then
 /// confirms. A rate that fails to be confirmed counts as failed. `attempt` makes a trial at a rate; none if somebody
 /// wants an end. Where nothing comes back at the first trial, there is no device to search.
-pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<Attempt>>) -> Result<Found> {
+pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<Attempt>>) -> Result<RateFound> {
     plan.check()?;
-    let mut found = Found {
+    let mut found = RateFound {
         pps: None,
         failed_pps: None,
         confirmed: false,
@@ -197,7 +197,7 @@ impl Experiment {
         span: &str,
         task: &Task,
         judge: &mut dyn FnMut(&Finished) -> Result<Attempt>,
-    ) -> Result<Found> {
+    ) -> Result<RateFound> {
         let length = trial_length(span)?;
         check_axes(searched)?;
         check_knowable(searched)?;

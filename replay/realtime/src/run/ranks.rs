@@ -19,7 +19,7 @@ use crate::clock;
 use crate::driver::real_time::{Progress, Roles, Serve};
 
 pub use instant::Instant;
-pub use launcher::{LAUNCHERS, Launcher, Place, RankFlag};
+pub use launcher::{LAUNCHERS, LaunchedRank, Launcher, RankFlag};
 pub use meeting::Meeting;
 
 /// How often the manifests of others are looked at.
@@ -28,14 +28,14 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The processes of a run, and which of them this is.
 #[derive(Debug, Clone)]
 pub struct Crew {
-    place: Place,
+    place: LaunchedRank,
     roles: Vec<Roles>,
 }
 
 impl Crew {
     /// `roles` says what each rank is, as `workers,workers,device,server`; none: the last is the server, all others are
     /// workers.
-    pub fn new(place: Place, roles: Option<&str>) -> Result<Self> {
+    pub fn new(place: LaunchedRank, roles: Option<&str>) -> Result<Self> {
         let of = place.of as usize;
         let roles = match roles {
             Some(list) => list.split(',').map(|name| role(name.trim(), list)).collect::<Result<Vec<_>>>()?,
@@ -62,7 +62,7 @@ impl Crew {
     }
 
     /// Which rank this is, of how many, and who said so.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &LaunchedRank {
         &self.place
     }
 

@@ -15,7 +15,7 @@ use super::{Meeting, Summary, Task};
 use crate::capture::lateness::{LATENESS, describe, write_lateness};
 use crate::capture::{Records, RunDir, write_manifest};
 use crate::clock::{RunClock, Watched, reading};
-use crate::driver::real_time::{self, Opened, Order, RealOutcome, Roles};
+use crate::driver::real_time::{self, OpenedRoles, RealOutcome, Roles, RunOrder};
 use crate::driver::virtual_time::Outcome;
 use crate::live::Ends;
 use crate::plan::Plan;
@@ -110,7 +110,7 @@ fn check_link(transport: &TransportPlan, mut source: Box<dyn Source>) -> Result<
 }
 
 /// Gets what this process's part of `plan` needs of the host, or refuses.
-pub(super) fn open(plan: &Plan, source: impl Fn() -> Result<Box<dyn Source>>, roles: Roles) -> Result<Opened> {
+pub(super) fn open(plan: &Plan, source: impl Fn() -> Result<Box<dyn Source>>, roles: Roles) -> Result<OpenedRoles> {
     // A device or a server alone may read what such workers sent elsewhere.
     if roles.workers && plan.spec.transport.kind.capabilities().own_time && plan.parts.declared.reacts {
         return Err(Error::config(
@@ -128,7 +128,7 @@ pub(super) fn open(plan: &Plan, source: impl Fn() -> Result<Box<dyn Source>>, ro
 /// Runs this process's part of `plan` and writes its run dir.
 pub(super) fn run(
     plan: Plan,
-    opened: Opened,
+    opened: OpenedRoles,
     source: impl Fn() -> Result<Box<dyn Source>>,
     manifest: &mut Manifest,
     mut dir: RunDir,
@@ -151,7 +151,7 @@ pub(super) fn run(
     };
     let meet = task.meeting.map(|meeting| move || meet(meeting));
     let begin = meet.as_ref().map(|meet| meet as &dyn Fn() -> Result<RunClock>);
-    let order = Order { plan: &transport, roles: task.roles, serve: task.serve, begin, until, stop, progress };
+    let order = RunOrder { plan: &transport, roles: task.roles, serve: task.serve, begin, until, stop, progress };
     let clocks = (!transport.kind.capabilities().own_time).then(|| watch(&transport, task.roles));
     let interfaces = open_interfaces(&transport, task.roles);
     let (mut outcome, failure) = real_time::run(plan.parts, opened, &order, watched, &mut dir)?;

@@ -17,7 +17,7 @@ use super::packet_socket as open;
 use super::queues;
 use super::receive_batch::ReceiveBatch;
 use super::send_ring::{self, SendRing};
-use super::socket::{self, Buffer, SendBatch};
+use super::socket::{self, SendBatch, SocketBuffer};
 use super::stall::{Card, Stall};
 use super::{
     Arrival, Capabilities, End, Fanout, Found, Ports, Stamps, Submitted, Transport, TransportPlan, Wire, WireCounters,
@@ -298,7 +298,7 @@ fn open_sender(
             socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1i32)
                 .map_err(io("bypass the queueing discipline of"))?;
         }
-        let got = socket::set_buffer(socket.as_fd(), Buffer::Send, options.send_buffer_bytes)
+        let got = socket::set_buffer(socket.as_fd(), SocketBuffer::Send, options.send_buffer_bytes)
             .map_err(io("set the send buffer of a packet socket on"))?;
         open::bind(socket, found.index, 0).map_err(io("bind a packet socket to"))?;
         Ok(got)
@@ -376,8 +376,8 @@ fn open_calls(
     // Our own frames are not arrivals; this needs Linux 4.20.
     socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1i32)
         .map_err(io("leave out our own frames on"))?;
-    let buffer =
-        socket::set_buffer(socket.as_fd(), Buffer::Receive, RECEIVE_BUFFER).map_err(io("set up the buffer of"))?;
+    let buffer = socket::set_buffer(socket.as_fd(), SocketBuffer::Receive, RECEIVE_BUFFER)
+        .map_err(io("set up the buffer of"))?;
     options.stamps.ask(socket.as_fd()).map_err(io("ask for stamps of"))?;
     bind(&socket, interface, found, group)?;
     if options.promiscuous {

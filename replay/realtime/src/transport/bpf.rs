@@ -261,11 +261,11 @@ pub enum Attach {
 
 /// A loaded XDP program.
 #[derive(Debug)]
-pub struct Program {
+pub struct BpfProgram {
     fd: OwnedFd,
 }
 
-impl Program {
+impl BpfProgram {
     /// Has the kernel verify and load the instructions. If it refuses, the error shows the verifier's log.
     /// With `frags`, the program may be attached where frames span buffers; it must then never assume one buffer.
     pub fn load(name: &str, insns: &[Insn], frags: bool) -> Result<Self> {
@@ -281,7 +281,7 @@ impl Program {
         };
         // SAFETY: `insns` holds `insn_count` instructions and the license ends in a zero; both outlive the call.
         let first = match unsafe { bpf_fd(PROG_LOAD, &mut attr) } {
-            Ok(fd) => return Ok(Program { fd }),
+            Ok(fd) => return Ok(BpfProgram { fd }),
             Err(error) => error,
         };
         // Once more for the log only: asking for it at first would make every load slower.
@@ -291,7 +291,7 @@ impl Program {
         attr.log_buf = log.as_mut_ptr().expose_provenance() as u64;
         // SAFETY: as above; the kernel writes at most `log_size` bytes to `log`.
         if let Ok(fd) = unsafe { bpf_fd(PROG_LOAD, &mut attr) } {
-            return Ok(Program { fd });
+            return Ok(BpfProgram { fd });
         }
         let end = log.iter().position(|b| *b == 0).unwrap_or(LOG_SIZE);
         let log = String::from_utf8_lossy(&log[..end]);
@@ -303,7 +303,7 @@ impl Program {
     }
 
     /// Attaches it to an interface of this thread's network namespace, until the link is dropped.
-    pub fn attach(&self, ifindex: u32, attach: Attach) -> io::Result<Link> {
+    pub fn attach(&self, ifindex: u32, attach: Attach) -> io::Result<BpfLink> {
         let flags = match attach {
             Attach::Driver => XDP_FLAGS_DRV_MODE,
             Attach::Generic => XDP_FLAGS_SKB_MODE,
@@ -312,7 +312,7 @@ impl Program {
             LinkCreate { prog_fd: self.fd.as_raw_fd() as u32, target_ifindex: ifindex, attach_type: ATTACH_XDP, flags };
         // SAFETY: the attributes of LINK_CREATE hold no addresses.
         let fd = unsafe { bpf_fd(LINK_CREATE, &mut attr) }?;
-        Ok(Link { _fd: fd })
+        Ok(BpfLink { _fd: fd })
     }
 
     /// Runs it on `repeat` live frames that start as `data`, `batch` at a time: what it redirects really leaves.
@@ -333,6 +333,6 @@ impl Program {
 
 /// A program attached to an interface. Dropping it, or the end of the process, detaches it.
 #[derive(Debug)]
-pub struct Link {
+pub struct BpfLink {
     _fd: OwnedFd,
 }

@@ -54,7 +54,7 @@ pub struct Offloads {
 
 /// What an interface stamps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stamps {
+pub struct StampSupport {
     /// The card stamps what leaves.
     pub sent: bool,
     /// The card stamps what arrives.
@@ -155,10 +155,10 @@ pub fn spread(interface: &str) -> Spread {
 }
 
 /// What is stamped. Words: question, abilities, clock, kinds of sent frames, three unused, filters.
-pub fn stamps(interface: &str) -> Option<Stamps> {
+pub fn stamps(interface: &str) -> Option<StampSupport> {
     let words = ask(interface, GET_STAMPS).ok()?;
     // A negative number says that there is no clock.
-    Some(Stamps {
+    Some(StampSupport {
         sent: words[1] & STAMPS_SENT != 0,
         received: words[1] & STAMPS_RECEIVED != 0,
         every: words[7] & FILTER_ALL != 0,

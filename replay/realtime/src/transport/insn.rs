@@ -84,14 +84,14 @@ impl When {
 
 /// A place in the program that jumps lead to. Jumps go forward only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Label(usize);
+pub struct JumpLabel(usize);
 
 /// A program being written.
 #[derive(Debug, Default)]
 pub struct Code {
     insns: Vec<Insn>,
     labels: usize,
-    jumps: Vec<(usize, Label)>,
+    jumps: Vec<(usize, JumpLabel)>,
 }
 
 impl Code {
@@ -178,25 +178,25 @@ impl Code {
     }
 
     /// A new label, not yet placed.
-    pub fn label(&mut self) -> Label {
+    pub fn label(&mut self) -> JumpLabel {
         self.labels += 1;
-        Label(self.labels)
+        JumpLabel(self.labels)
     }
 
     /// Jumps to `to` when `reg` compares so with `imm`.
-    pub fn jump(&mut self, when: When, reg: Reg, imm: i32, to: Label) {
+    pub fn jump(&mut self, when: When, reg: Reg, imm: i32, to: JumpLabel) {
         self.jumps.push((self.insns.len(), to));
         self.push(when.code(), reg, 0, 0, imm);
     }
 
     /// Jumps to `to` when `left >= right`.
-    pub fn jump_ge_reg(&mut self, left: Reg, right: Reg, to: Label) {
+    pub fn jump_ge_reg(&mut self, left: Reg, right: Reg, to: JumpLabel) {
         self.jumps.push((self.insns.len(), to));
         self.push(0x3d, left, right, 0, 0);
     }
 
     /// Jumps to `label` lead here.
-    pub fn place(&mut self, label: Label) {
+    pub fn place(&mut self, label: JumpLabel) {
         let here = self.insns.len();
         let insns = &mut self.insns;
         self.jumps.retain(|&(at, to)| {

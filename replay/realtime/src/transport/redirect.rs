@@ -1,6 +1,6 @@
 //! The XDP program that hands what an interface receives to AF_XDP sockets, by queue.
 
-use super::bpf::{Attach, Link, Map, Program, host_error};
+use super::bpf::{Attach, BpfLink, BpfProgram, Map, host_error};
 use super::insn::{CTX_RX_QUEUE, Code, R1, R2, R3, REDIRECT_MAP, XDP_PASS};
 use super::link::Interface;
 use pktgen_core::{Error, Result};
@@ -10,8 +10,8 @@ use std::os::fd::RawFd;
 /// The program that hands frames to the sockets of an interface's queues; detached when the last port drops it.
 #[derive(Debug)]
 pub struct Redirect {
-    _link: Link,
-    _program: Program,
+    _link: BpfLink,
+    _program: BpfProgram,
     sockets: Map,
 }
 
@@ -26,7 +26,7 @@ impl Redirect {
         code.set(R3, XDP_PASS);
         code.call(REDIRECT_MAP);
         code.exit();
-        let program = Program::load("pktgen_redirect", code.insns(), true)?;
+        let program = BpfProgram::load("pktgen_redirect", code.insns(), true)?;
         let link = program.attach(interface.index(), attach).map_err(|e| {
             let name = interface.name();
             let what = format!("attach an XDP program to {name} ({attach:?})");

@@ -46,7 +46,7 @@ pub fn check_in(root: &Path, routes: Routes, interface: &str, allow_default_rout
     if allow_default_route {
         return Ok(());
     }
-    match way_out(root, routes, interface, Reach::Send)? {
+    match way_out(root, routes, interface, RouteReach::Send)? {
         Some(way) => Err(Error::Host(format!(
             "interface {interface} carries the host's default route ({way}), so a test could flood a network; use another, or \
              set transport.allow_default_route = true if that is what you want"
@@ -77,7 +77,7 @@ pub(super) fn check_taking(interface: &str, what: &str, allow_default_route: boo
     if allow_default_route {
         return Ok(());
     }
-    match way_out(Path::new("/"), &routes::all, interface, Reach::Take)? {
+    match way_out(Path::new("/"), &routes::all, interface, RouteReach::Take)? {
         Some(way) => Err(Error::Host(format!(
             "interface {interface} carries the host's default route ({way}), and {what} would take all of its frames away from \
              the host; use --kind af_packet, another interface, or --allow-default-route if that is what you want"
@@ -88,7 +88,7 @@ pub(super) fn check_taking(interface: &str, what: &str, allow_default_route: boo
 
 /// What is done at an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum RouteReach {
     /// Frames are sent: they leave by the interfaces below, and share its link with those above.
     Send,
     /// Arriving frames are taken: those above do not get them.
@@ -123,7 +123,7 @@ impl fmt::Display for WayOut {
 }
 
 /// The way to everywhere through `interface`, or through those above and below it; none if there is none.
-pub fn way_out(root: &Path, routes: Routes, interface: &str, reach: Reach) -> Result<Option<WayOut>> {
+pub fn way_out(root: &Path, routes: Routes, interface: &str, reach: RouteReach) -> Result<Option<WayOut>> {
     let routes = routes().map_err(|e| {
         Error::Host(format!(
             "the routes of this host cannot be read ({e}), and {interface} may carry the default route; with \
@@ -132,7 +132,7 @@ pub fn way_out(root: &Path, routes: Routes, interface: &str, reach: Reach) -> Re
     })?;
     let mut stack = vec![(interface.to_owned(), None)];
     stack.extend(beside(root, interface, "upper_").into_iter().map(|name| (name, Some("above"))));
-    if reach == Reach::Send {
+    if reach == RouteReach::Send {
         stack.extend(beside(root, interface, "lower_").into_iter().map(|name| (name, Some("below"))));
     }
     for (name, place) in stack {
@@ -257,7 +257,7 @@ mod tests {
         let root = host(&[(1, "eth0", "0x1003\n", &[])]);
         let wide = |texts: &[&str]| {
             let routes = || Ok(texts.iter().map(|text| route(text, 1)).collect());
-            way_out(root.path(), &routes, "eth0", Reach::Send).unwrap().map(|way| way.to_string())
+            way_out(root.path(), &routes, "eth0", RouteReach::Send).unwrap().map(|way| way.to_string())
         };
         // What laboratories have, multicast and all.
         for texts in [
@@ -305,9 +305,9 @@ mod tests {
             ("vlan5", 4, None),
             ("tap0", 1, None),
         ] {
-            assert_eq!(way(name, at, Reach::Send).as_deref(), said, "{name} {at}");
+            assert_eq!(way(name, at, RouteReach::Send).as_deref(), said, "{name} {at}");
         }
-        assert_eq!(way("eth0", 3, Reach::Take).as_deref(), Some("vlan5 above"));
-        assert_eq!(way("vlan5", 1, Reach::Take), None, "the parent keeps its own frames");
+        assert_eq!(way("eth0", 3, RouteReach::Take).as_deref(), Some("vlan5 above"));
+        assert_eq!(way("vlan5", 1, RouteReach::Take), None, "the parent keeps its own frames");
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pktgen_core::Result;
 
-use super::bpf::{Attach, Link, Map, Memory, Program, host_error};
+use super::bpf::{Attach, BpfLink, BpfProgram, Map, Memory, host_error};
 use super::insn::{CTX_DATA, CTX_DATA_END, CTX_RX_QUEUE, Code, R0, R1, R2, R3, R6, R7, R8, When, XDP_DROP};
 use super::link::Interface;
 use super::safety;
@@ -17,8 +17,8 @@ const EACH: usize = 16;
 
 /// A program that counts and drops, attached while this lives.
 pub struct Sink {
-    _link: Link,
-    _program: Program,
+    _link: BpfLink,
+    _program: BpfProgram,
     _map: Map,
     counts: Memory,
 }
@@ -30,7 +30,7 @@ impl Sink {
         safety::check_taking(interface, "--count-only", allow_default_route)?;
         let interface = Interface::open(interface)?;
         let (map, counts) = Map::shared("pktgen_sink", QUEUES * EACH)?;
-        let program = Program::load("pktgen_sink", program(&map).insns(), true)?;
+        let program = BpfProgram::load("pktgen_sink", program(&map).insns(), true)?;
         let link = program
             .attach(interface.index(), Attach::Driver)
             .map_err(|e| host_error(&format!("attach a counting XDP program to {}", interface.name()), &e))?;

@@ -32,7 +32,7 @@ pub fn option<const N: usize>(socket: BorrowedFd<'_>, level: i32, name: i32) -> 
 
 /// Which buffer of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Buffer {
+pub enum SocketBuffer {
     /// Of what is to be sent.
     Send,
     /// Of what arrived.
@@ -42,10 +42,10 @@ pub enum Buffer {
 /// Asks for a socket buffer of `bytes`, past the system's limit where we may, and returns what was really got.
 ///
 /// The kernel doubles what it is asked for, to leave room for its own bookkeeping, and reports the double.
-pub fn set_buffer(socket: BorrowedFd<'_>, buffer: Buffer, bytes: usize) -> io::Result<usize> {
+pub fn set_buffer(socket: BorrowedFd<'_>, buffer: SocketBuffer, bytes: usize) -> io::Result<usize> {
     let (force, plain) = match buffer {
-        Buffer::Send => (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
-        Buffer::Receive => (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+        SocketBuffer::Send => (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+        SocketBuffer::Receive => (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
     };
     let asked = i32::try_from(bytes).unwrap_or(i32::MAX);
     if set_option(socket, libc::SOL_SOCKET, force, asked).is_err() {
@@ -240,8 +240,8 @@ mod tests {
     #[test]
     fn options_are_read_back() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        assert!(set_buffer(socket.as_fd(), Buffer::Receive, 100_000).unwrap() >= 100_000);
-        assert!(set_buffer(socket.as_fd(), Buffer::Send, 50_000).unwrap() >= 50_000);
+        assert!(set_buffer(socket.as_fd(), SocketBuffer::Receive, 100_000).unwrap() >= 100_000);
+        assert!(set_buffer(socket.as_fd(), SocketBuffer::Send, 50_000).unwrap() >= 50_000);
         assert!(set_option(socket.as_fd(), libc::SOL_SOCKET, 9999, 1i32).is_err());
         assert!(option::<1>(socket.as_fd(), libc::SOL_SOCKET, 9999).is_err());
         wait_readable(socket.as_fd(), 1000).unwrap();

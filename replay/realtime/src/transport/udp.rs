@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use super::departures::Sampler;
 use super::receive_batch::ReceiveBatch;
-use super::socket::{self, BATCH, Buffer, SendBatch};
+use super::socket::{self, BATCH, SendBatch, SocketBuffer};
 use super::stall::Stall;
 use super::{
     Arrival, Capabilities, End, Found, Ports, Stamps, Submitted, Transport, TransportPlan, Wire, WireCounters,
@@ -193,8 +193,8 @@ impl Udp {
         let asked = receive_buffer_bytes;
         let set_up = || -> io::Result<(usize, usize)> {
             let fd = socket.as_fd();
-            let receive = socket::set_buffer(fd, Buffer::Receive, asked)?;
-            let send = socket::set_buffer(fd, Buffer::Send, send_buffer_bytes)?;
+            let receive = socket::set_buffer(fd, SocketBuffer::Receive, asked)?;
+            let send = socket::set_buffer(fd, SocketBuffer::Send, send_buffer_bytes)?;
             stamps.ask(fd)?;
             socket::set_option(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)?;
             // What does not fit the path is refused and not sent in fragments, which would not be the load asked for.

@@ -11,7 +11,7 @@
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use super::af_xdp::{self, takes_redirected};
-use super::bpf::{Attach, Link, Map, Memory, Program, host_error};
+use super::bpf::{Attach, BpfLink, BpfProgram, Map, Memory, host_error};
 use super::insn::*;
 use super::link::Interface;
 use super::prefetch::{AHEAD, prefetch};
@@ -128,7 +128,7 @@ impl Shared {
 pub struct XdpLive {
     // Fields drop in this order: detach, then unload.
     _registration: Registration,
-    program: Program,
+    program: BpfProgram,
     _maps: [Map; 3],
     shared: Shared,
     area: Memory,
@@ -166,7 +166,7 @@ impl XdpLive {
         let why = |e: io::Error| host_error(&format!("redirect frames to {}", interface.name()), &e);
         interfaces.set(0, interface.index()).map_err(why)?;
         let code = replay_program(&state, &frames_map, &interfaces, options);
-        let program = Program::load("pktgen_live", code.insns(), false)?;
+        let program = BpfProgram::load("pktgen_live", code.insns(), false)?;
         let registration = Registration::new(&program)?;
         let mut port = XdpLive {
             _registration: registration,
@@ -406,13 +406,13 @@ impl Wire for XdpLive {
 
 /// Keeps a program registered with the dispatcher: attached to the loopback of a namespace of its own.
 struct Registration {
-    _link: Link,
+    _link: BpfLink,
     /// Any socket holds the namespace it was made in.
     _namespace: OwnedFd,
 }
 
 impl Registration {
-    fn new(program: &Program) -> Result<Self> {
+    fn new(program: &BpfProgram) -> Result<Self> {
         // A thread of its own, as leaving a namespace is for good.
         let made = std::thread::scope(|scope| scope.spawn(|| Self::in_new_namespace(program)).join());
         let made = made.unwrap_or_else(|_| Err(io::Error::other("its thread panicked")));
@@ -421,7 +421,7 @@ impl Registration {
         })
     }
 
-    fn in_new_namespace(program: &Program) -> io::Result<Self> {
+    fn in_new_namespace(program: &BpfProgram) -> io::Result<Self> {
         // SAFETY: concerns this thread only, which ends soon.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } < 0 {
             return Err(io::Error::last_os_error());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::support::counting;
 use pktgen_core::Result;
-use pktgen_realtime::capture::frames::{CapturePlan, Limits, capture_from};
+use pktgen_realtime::capture::frames::{RecordingLimits, RecordingPlan, capture_from};
 use pktgen_realtime::transport::{Arrival, Found, Listen, ListenKind, Listener, Submitted, Wait, Wire, WireCounters};
 
 /// Frames after which counting begins: the first blocks are on their way by then.
@@ -64,8 +64,8 @@ fn receiving_allocates_nothing() {
         allow_default_route: false,
     };
     // So few buffers that they go around many times, and that some frames find none.
-    let limits = Limits { count: Some(FRAMES), length: None, idle: None, wait: Wait::Spin };
-    let plan = CapturePlan { listen, limits, buffer_bytes: 8 << 20, pcapng: false, parquet: false };
+    let limits = RecordingLimits { count: Some(FRAMES), length: None, idle: None, wait: Wait::Spin };
+    let plan = RecordingPlan { listen, limits, buffer_bytes: 8 << 20, pcapng: false, parquet: false };
     let marks = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
     let wire = Endless { handed: 0, frame: [7; 300], marks: marks.clone() };
     let folder = tempfile::tempdir().expect("a folder");

@@ -13,7 +13,7 @@ use pktgen_engine::ledger::total;
 use pktgen_engine::recorder::Recorder;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
-use pktgen_workload::control::Rule;
+use pktgen_workload::control::SendingRule;
 
 /// All rows of a run.
 #[derive(Default, Debug, PartialEq)]
@@ -72,10 +72,10 @@ fn multi_hop(extra: &str) -> String {
 #[test]
 fn every_decision_follows_the_rule_from_the_last_ack() {
     for (extra, rule) in [
-        ("", Rule::urgent(400 * MS)),
-        ("delta_t = \"30ms\"", Rule::urgent(30 * MS)),
-        ("delta_t = \"30ms\"\nslope = \"delta_t\"", Rule::fair(30 * MS)),
-        ("delta_t = \"1ms\"\nslope = 2", Rule { threshold: MS, slope: 2.0 }),
+        ("", SendingRule::urgent(400 * MS)),
+        ("delta_t = \"30ms\"", SendingRule::urgent(30 * MS)),
+        ("delta_t = \"30ms\"\nslope = \"delta_t\"", SendingRule::fair(30 * MS)),
+        ("delta_t = \"1ms\"\nslope = 2", SendingRule { threshold: MS, slope: 2.0 }),
     ] {
         let (rows, outcome, balance) = simulate(&multi_hop(extra));
         let mut last: BTreeMap<u32, State> = BTreeMap::new();

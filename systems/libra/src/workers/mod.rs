@@ -29,7 +29,7 @@ use pktgen_workload::workload::Source;
 
 use destinations::{Destination, Destinations};
 use packing::{Contents, Heat, Item, Packing};
-use pktgen_engine::endpoint::roster::{self, Roster, Side};
+use pktgen_engine::endpoint::roster::{self, FrameDirection, Roster};
 use pktgen_engine::endpoint::{
     Behaviour, Crew, Declaration, Delivery, Facts, Host, Identity, Outgoing, Payloads, Protocol, Receiver, WorkerKind,
     Workers, WorkersEnd,
@@ -134,16 +134,16 @@ impl WorkerKind for PsLiteKind {
 fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let payload = &bytes[HEAD..];
     let header = Header::parse(payload)?;
-    let side = Side::of(bytes, facts)?;
+    let side = FrameDirection::of(bytes, facts)?;
     let own = |worker| PacketId::new(worker, header.seq, header.attempt);
-    if let Side::From(worker) = side {
+    if let FrameDirection::From(worker) = side {
         let kind = if header.kind == format::Kind::Push { Kind::Update } else { Kind::Request };
         return Some(side.identity(kind, own(worker), facts));
     }
     let is_result = header.kind == format::Kind::Result && !header.is_cold();
     let opener = if is_result { ResultHead::parse(payload)?.opener } else { None };
     let kind = if opener.is_some() { Kind::Result } else { Kind::Control };
-    let worker = if let Side::To(worker) = side { worker } else { 0 };
+    let worker = if let FrameDirection::To(worker) = side { worker } else { 0 };
     let identity = side.identity(kind, opener.unwrap_or_else(|| own(worker)), facts);
     Some(Identity { cluster: u16::from(header.job), ..identity })
 }

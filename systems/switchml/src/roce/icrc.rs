@@ -41,7 +41,7 @@ pub fn set_icrc(frame: &mut [u8]) {
 mod tests {
     use super::super::{SwitchMlRoce, Way, emit_frame, session};
     use super::*;
-    use pktgen_wire::device::{Address, Addresses, GROWTH_MAX, Hop, Mac, Place, Station, Translator};
+    use pktgen_wire::device::{Address, Addresses, CableEnd, GROWTH_MAX, Hop, Mac, Station, Translator};
     use pktgen_wire::wire::Format;
     use pktgen_wire::wire::frame::{SERVER_IP, worker_ip};
 
@@ -108,7 +108,7 @@ mod tests {
                 worker_port: Some(4000),
                 port: Some(48864),
             };
-            let translator = Translator::new(&addresses, SwitchMlRoce.facts(), Place::Workers);
+            let translator = Translator::new(&addresses, SwitchMlRoce.facts(), CableEnd::Workers);
             let header = crate::format::Header { elements: 64, ..Default::default() };
             let packet = session::packet(&header, 0, 0, 0, false);
             let mut frame = vec![0; HEAD + packet.payload_bytes()];

@@ -72,7 +72,7 @@ impl Message {
 
 /// Where a packet belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct SlotPlace {
     /// Slot.
     pub slot: u16,
     /// Set.
@@ -92,7 +92,7 @@ pub struct Receiver {
 
 impl Receiver {
     /// The place of a packet; none if one before it is missing, and then for the rest of its message.
-    pub fn take(&mut self, header: &Header) -> Option<Place> {
+    pub fn take(&mut self, header: &Header) -> Option<SlotPlace> {
         if header.part.is_first() {
             self.key = Some(header.target.key);
         } else if header.psn == self.expected {
@@ -104,7 +104,11 @@ impl Receiver {
         }
         self.expected = after(header.psn);
         // The switch takes 15 bits of the key.
-        self.key.map(|key| Place { slot: (key >> 1 & 0x3fff) as u16, set: key & 1 != 0, ends: header.part.is_last() })
+        self.key.map(|key| SlotPlace {
+            slot: (key >> 1 & 0x3fff) as u16,
+            set: key & 1 != 0,
+            ends: header.part.is_last(),
+        })
     }
 }
 
@@ -135,7 +139,7 @@ mod tests {
         let mut receiver = Receiver::default();
         assert_eq!(receiver.take(&message(3).header(1, 64)), None, "nothing has begun");
         let places: Vec<_> = (0..3).map(|i| receiver.take(&message(3).header(i, 64)).unwrap()).collect();
-        let place = |slot, ends| Place { slot, set: true, ends };
+        let place = |slot, ends| SlotPlace { slot, set: true, ends };
         assert_eq!(places, [place(7, false), place(8, false), place(9, true)]);
         // The second is lost: neither the third nor the second, when it comes, belong anywhere.
         assert!(receiver.take(&message(3).header(0, 64)).is_some());

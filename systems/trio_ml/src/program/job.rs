@@ -7,10 +7,10 @@ use pktgen_core::record::PacketId;
 use pktgen_core::time::{MS, Time};
 use pktgen_wire::wire::frame::{SERVER_IP, Template, group_ip};
 
-use super::late::Finished;
+use super::late::FinishedBlocks;
 use super::mask::Mask;
 use super::settings::{Settings, has_devices_below};
-use super::stragglers::Watch;
+use super::stragglers::StragglerCounts;
 use super::table::Table;
 use pktgen_engine::groups::JobPlace;
 
@@ -46,11 +46,11 @@ pub struct JobRecord {
     /// Which of the device's timeouts.
     pub class: usize,
     /// Blocks that were finished of late.
-    pub finished: Finished,
+    pub finished: FinishedBlocks,
     /// Records that late packets opened, the oldest first; those that are gone since are passed over.
     pub late: VecDeque<(u32, u32, PacketId)>,
     /// Who straggles.
-    pub watch: Watch,
+    pub watch: StragglerCounts,
 }
 
 impl JobRecord {
@@ -81,9 +81,9 @@ impl JobRecord {
             ports: place.ports.clone(),
             template: Template::new((SERVER_IP, PORT), (target, PORT), frame_bytes(settings.block_grad_max)),
             class: 0,
-            finished: Finished::new(settings.block_cnt_max, jobs),
+            finished: FinishedBlocks::new(settings.block_cnt_max, jobs),
             late: VecDeque::new(),
-            watch: Watch::default(),
+            watch: StragglerCounts::default(),
         }
     }
 

@@ -4,7 +4,7 @@
 /// A direct-mapped memory of one job's finished blocks, by block id: it forgets one when another with the same low bits is
 /// finished, so it holds the models that have no more blocks than it has entries.
 #[derive(Debug, Clone)]
-pub struct Finished {
+pub struct FinishedBlocks {
     entries: Vec<Entry>,
 }
 
@@ -19,13 +19,13 @@ struct Entry {
     used: bool,
 }
 
-impl Finished {
+impl FinishedBlocks {
     /// With room for twice the blocks that a job may have under way, for 64, and for the largest models (VGG11 has 129,750
     /// blocks of 1024) where so many jobs leave the memory.
     pub fn new(blocks: u16, jobs: usize) -> Self {
         let model = (ENTRIES_MAX / jobs.max(1)).min(MODEL);
         let room = (usize::from(blocks) * 2).max(64).max(model);
-        Finished { entries: vec![Entry::default(); room.next_power_of_two()] }
+        FinishedBlocks { entries: vec![Entry::default(); room.next_power_of_two()] }
     }
 
     #[inline]
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_was_finished_is_known_until_its_place_is_needed() {
-        let mut finished = Finished::new(3, ENTRIES_MAX);
+        let mut finished = FinishedBlocks::new(3, ENTRIES_MAX);
         assert!(!finished.knows(0, 0), "nothing was finished");
         finished.remember(5, 65535);
         assert!(finished.knows(5, 65535) && finished.knows(5, 65000) && !finished.knows(5, 0));

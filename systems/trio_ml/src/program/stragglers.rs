@@ -11,7 +11,7 @@ use super::settings::Settings;
 
 /// What is counted of a job between two slow ticks.
 #[derive(Default)]
-pub struct Watch {
+pub struct StragglerCounts {
     /// Blocks that aged.
     aged: u32,
     /// Of these, how many each source missed; by source, empty until one aged.
@@ -24,7 +24,7 @@ pub struct Watch {
 
 /// What a slow tick found out about a job.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub struct Verdict {
+pub struct StragglerReport {
     /// Sources that are out of service.
     pub permanent: Vec<u8>,
     /// Sources that missed something.
@@ -35,7 +35,7 @@ pub struct Verdict {
     pub readmitted: Vec<u8>,
 }
 
-impl Watch {
+impl StragglerCounts {
     /// A block aged without these sources.
     pub fn aged(&mut self, missing: Mask) {
         self.misses.resize(256, 0);
@@ -53,8 +53,8 @@ impl Watch {
     }
 
     /// The slow tick: who is what, of the sources in `mask`. Counting begins anew.
-    pub fn judge(&mut self, mask: Mask, settings: &Settings) -> Verdict {
-        let mut verdict = Verdict { readmitted: self.heard.iter().collect(), ..Default::default() };
+    pub fn judge(&mut self, mask: Mask, settings: &Settings) -> StragglerReport {
+        let mut verdict = StragglerReport { readmitted: self.heard.iter().collect(), ..Default::default() };
         verdict.readmitted.iter().for_each(|source| self.removed.remove(*source));
         self.heard = Mask::default();
         let limit = f64::from(self.aged) * settings.straggler_misses;

@@ -22,7 +22,7 @@ pub struct Job<'a> {
 }
 
 /// A file in a device's own syntax: its name and text.
-pub type Part = (String, String);
+pub type SyntaxFile = (String, String);
 
 /// A syntax of a device's own.
 pub struct Syntax {
@@ -31,7 +31,7 @@ pub struct Syntax {
     /// One line about it.
     pub about: &'static str,
     /// Writes the files; refuses what the syntax has no words for.
-    pub write: fn(&Job) -> Result<Vec<Part>>,
+    pub write: fn(&Job) -> Result<Vec<SyntaxFile>>,
 }
 
 /// Makes the entries of one kind of device.

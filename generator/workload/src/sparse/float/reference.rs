@@ -1,6 +1,6 @@
 //! The same approximation without tables, in f64: what the tables are compared with on random input.
 
-use super::{EXP_KEYS, MI_KEYS, Scale};
+use super::{EXP_KEYS, MI_KEYS, TableScale};
 
 /// The logarithm of a positive number, in whole steps, by equation 1.
 pub fn log_steps(p: f32, steps: f64) -> f64 {
@@ -19,7 +19,7 @@ pub fn log_steps(p: f32, steps: f64) -> f64 {
 }
 
 /// `x + y` of finite numbers.
-pub fn add(x: f32, y: f32, scale: Scale) -> f64 {
+pub fn add(x: f32, y: f32, scale: TableScale) -> f64 {
     let (large, small) = if x.abs() >= y.abs() { (x, y) } else { (y, x) };
     let has_log = |p: f32| scale.has_log(p.to_bits() >> 23 & 0xff);
     let opposite = x.is_sign_negative() != y.is_sign_negative();

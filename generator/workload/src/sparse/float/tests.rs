@@ -7,7 +7,7 @@ use super::precision::{Precision, of_sum};
 use super::*;
 
 static TABLES: LazyLock<Tables> = LazyLock::new(Tables::new);
-static WIDE: LazyLock<Seven> = LazyLock::new(|| Seven::new(Scale::WIDE));
+static WIDE: LazyLock<Seven> = LazyLock::new(|| Seven::new(TableScale::WIDE));
 
 /// Both ways and both orders give the same bits; returns them as a number.
 fn add(x: f32, y: f32) -> f32 {
@@ -69,12 +69,12 @@ fn logarithms_are_right_to_a_step_and_a_half() {
 fn every_entry_of_the_final_table_is_the_nearest_of_its_width() {
     for key in EXP_KEYS {
         let value = (f64::from(key) / 1000.0).exp2();
-        let ours = f64::from(made(TABLES.seven.exp_t[place(key)], 0, Scale::FINE));
+        let ours = f64::from(made(TABLES.seven.exp_t[place(key)], 0, TableScale::FINE));
         // Half of the last of ten bits, and the rounding of f32 before it.
         assert!((ours - value).abs() <= value * (0.5 / 1024.0) * 1.001, "{key}: {ours} {value}");
     }
-    assert_eq!(made(TABLES.seven.exp_t[place(-32_000)], 0, Scale::FINE), power(-32));
-    assert_eq!(made(TABLES.seven.exp_t[place(17_000)], SIGN, Scale::FINE), -power(17));
+    assert_eq!(made(TABLES.seven.exp_t[place(-32_000)], 0, TableScale::FINE), power(-32));
+    assert_eq!(made(TABLES.seven.exp_t[place(17_000)], SIGN, TableScale::FINE), -power(17));
     assert!((-HALF..-32_000).all(|key| TABLES.seven.exp_t[place(key)] == 0));
     assert!((17_001..HALF).all(|key| TABLES.seven.exp_t[place(key)] == MISS_EXP));
 }
@@ -87,7 +87,7 @@ fn the_wide_scale_reaches_from_the_smallest_number_to_2_to_the_66() {
     }
     assert_eq!(WIDE.bytes(), TABLES.bytes(), "the tables are as large");
     // 127 octaves of 256 steps, below 1: the 30,000 entries of §5.5 are as many to 8 %.
-    assert_eq!(127 * Scale::WIDE.steps, 32_512);
+    assert_eq!(127 * TableScale::WIDE.steps, 32_512);
 }
 
 #[test]
@@ -144,9 +144,9 @@ fn every_exponent_against_every_other() {
             for sign in [0, SIGN] {
                 let (x, y) = (f32::from_bits(x), f32::from_bits(y | sign));
                 let sum = add(x, y);
-                assert_eq!(f64::from(sum), reference::add(x, y, Scale::FINE), "{x} + {y}");
+                assert_eq!(f64::from(sum), reference::add(x, y, TableScale::FINE), "{x} + {y}");
                 assert_eq!(-sum, TABLES.add(-x, -y), "{x} + {y}");
-                assert_eq!(f64::from(WIDE.add(x, y)), reference::add(x, y, Scale::WIDE), "{x} + {y}, wide");
+                assert_eq!(f64::from(WIDE.add(x, y)), reference::add(x, y, TableScale::WIDE), "{x} + {y}, wide");
             }
         }
     }
@@ -186,8 +186,8 @@ proptest! {
     fn any_bits_add_as_defined(x: u32, y: u32) {
         let (x, y) = (f32::from_bits(x), f32::from_bits(y));
         if x.is_finite() && y.is_finite() {
-            prop_assert_eq!(f64::from(add(x, y)), reference::add(x, y, Scale::FINE));
-            prop_assert_eq!(f64::from(WIDE.add(x, y)), reference::add(x, y, Scale::WIDE));
+            prop_assert_eq!(f64::from(add(x, y)), reference::add(x, y, TableScale::FINE));
+            prop_assert_eq!(f64::from(WIDE.add(x, y)), reference::add(x, y, TableScale::WIDE));
         } else {
             let (ours, exact) = (TABLES.add(x, y), x + y);
             prop_assert!(ours == exact || ours.is_nan() && exact.is_nan(), "{} {} {}", x, y, ours);
@@ -197,7 +197,7 @@ proptest! {
     #[test]
     fn near_numbers_add_as_defined(x in -8.0f32..8.0, octaves in -17.0f32..17.0, negative: bool) {
         let y = x * octaves.exp2() * if negative { -1.0 } else { 1.0 };
-        prop_assert_eq!(f64::from(add(x, y)), reference::add(x, y, Scale::FINE));
+        prop_assert_eq!(f64::from(add(x, y)), reference::add(x, y, TableScale::FINE));
     }
 
     #[test]

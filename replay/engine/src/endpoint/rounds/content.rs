@@ -4,7 +4,7 @@ use pktgen_core::record::PacketId;
 use pktgen_workload::dense::fixed;
 
 use super::Layout;
-use crate::endpoint::{Content, Error};
+use crate::endpoint::{Content, ScalingError};
 
 /// Contributions of the dense workload, scaled to integers.
 pub struct Contributions {
@@ -80,9 +80,9 @@ impl Content for Contributions {
         elements
     }
 
-    fn error(&mut self, members: &[PacketId], sums: &[i32]) -> Error {
+    fn error(&mut self, members: &[PacketId], sums: &[i32]) -> ScalingError {
         let Some((iteration, Some(block))) = members.first().map(|first| self.find(*first)) else {
-            return Error::default();
+            return ScalingError::default();
         };
         let elements = usize::from(self.layout.dense.elements_of(block));
         let scale = f64::from(self.layout.scale_of(members[0].worker(), iteration, block));
@@ -92,7 +92,7 @@ impl Content for Contributions {
             self.layout.dense.floats(member.worker(), iteration, block, floats);
             self.exact.iter_mut().zip(floats).for_each(|(sum, value)| *sum += f64::from(*value));
         }
-        let mut error = Error::default();
+        let mut error = ScalingError::default();
         // Lanes are no gradients.
         let lanes = self.layout.lanes.as_ref().map_or(0, |lanes| lanes.count());
         for (sum, exact) in sums.iter().zip(&self.exact[..elements]).skip(lanes) {

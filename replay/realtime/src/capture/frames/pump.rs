@@ -12,7 +12,7 @@ use pktgen_core::time::{MS, SECOND, Time};
 use rtrb::{Consumer, Producer};
 
 use super::block::{Block, ROWS};
-use super::{Counts, Limits};
+use super::{RecordingCounts, RecordingLimits};
 use crate::clock::RunClock;
 use crate::driver::real_time::FIRST_WAIT;
 use crate::transport::{Arrival, RETIRE_MS, Wait, Wire};
@@ -43,7 +43,7 @@ pub(super) struct Blocks {
     /// Empty blocks that are here. The last one in is the first one out: its memory is still in the cache.
     spare: Vec<Block>,
     snap: usize,
-    counts: Counts,
+    counts: RecordingCounts,
     /// The time of this burst, once its first frame was found.
     now: Option<Time>,
 }
@@ -52,7 +52,7 @@ impl Blocks {
     /// Of frames, `snap` bytes are kept.
     pub fn new(full: Producer<Block>, empty: Consumer<Block>, snap: usize) -> Self {
         let spare = Vec::with_capacity(empty.buffer().capacity());
-        Blocks { full, empty, writer: None, current: None, spare, snap, counts: Counts::default(), now: None }
+        Blocks { full, empty, writer: None, current: None, spare, snap, counts: RecordingCounts::default(), now: None }
     }
 
     /// Takes a frame.
@@ -118,11 +118,11 @@ pub enum End {
 pub(super) fn pump(
     wire: &mut dyn Wire,
     clock: &RunClock,
-    limits: &Limits,
+    limits: &RecordingLimits,
     blocks: &mut Blocks,
     stops: [&AtomicBool; 2],
-    watch: &mut dyn FnMut(Time, &Counts, &mut dyn Wire),
-) -> Result<(End, Counts)> {
+    watch: &mut dyn FnMut(Time, &RecordingCounts, &mut dyn Wire),
+) -> Result<(End, RecordingCounts)> {
     let (mut last, mut seen, mut next_watch, mut looked) = (0, false, SECOND, clock.now());
     let end = loop {
         let got = burst(wire, clock, limits, blocks)?;
@@ -168,7 +168,7 @@ pub(super) fn pump(
 
 /// One look at the ring.
 #[inline]
-fn burst(wire: &mut dyn Wire, clock: &RunClock, limits: &Limits, blocks: &mut Blocks) -> Result<usize> {
+fn burst(wire: &mut dyn Wire, clock: &RunClock, limits: &RecordingLimits, blocks: &mut Blocks) -> Result<usize> {
     let left = limits.count.map_or(u64::MAX, |count| count.saturating_sub(blocks.counts.captured));
     blocks.ready();
     blocks.now = None;
@@ -176,7 +176,7 @@ fn burst(wire: &mut dyn Wire, clock: &RunClock, limits: &Limits, blocks: &mut Bl
 }
 
 /// Takes what had arrived when the end came: a ring's last block takes a moment to be handed over.
-fn drain(wire: &mut dyn Wire, clock: &RunClock, limits: &Limits, blocks: &mut Blocks) -> Result<()> {
+fn drain(wire: &mut dyn Wire, clock: &RunClock, limits: &RecordingLimits, blocks: &mut Blocks) -> Result<()> {
     let until = clock.now() + TAIL;
     loop {
         let left = limits.count.is_none_or(|count| blocks.counts.captured < count);

@@ -21,7 +21,7 @@ pub(crate) use outcome::FIRST_LATE;
 pub use outcome::{Progress, RealOutcome};
 pub use roles::{FIRST_WAIT, Roles, Serve, THREADS};
 pub(crate) use start::run;
-pub use start::{Opened, Order, only_device, open};
+pub use start::{OpenedRoles, RunOrder, only_device, open};
 pub use thread::drop_privileges;
 
 use outcome::{first_late, histogram, lost, rate, tell_lost};

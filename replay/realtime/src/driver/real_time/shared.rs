@@ -7,7 +7,7 @@ use std::time::Duration;
 use pktgen_core::time::{MS, NEVER, NS, Time, US};
 use pktgen_core::{Error, Result};
 
-use super::{Order, Progress, Serve};
+use super::{Progress, RunOrder, Serve};
 use crate::clock::RunClock;
 use crate::transport::{TransportPlan, Wait, Wire};
 
@@ -60,7 +60,7 @@ pub(super) struct Live {
 }
 
 impl<'a> Shared<'a> {
-    pub(super) fn new(clock: RunClock, order: &Order<'a>, pumps: usize) -> Self {
+    pub(super) fn new(clock: RunClock, order: &RunOrder<'a>, pumps: usize) -> Self {
         Shared {
             clock,
             plan: order.plan,

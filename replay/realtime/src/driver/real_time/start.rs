@@ -31,7 +31,7 @@ const TELL: Duration = Duration::from_millis(100);
 const LEAD: Time = 20 * MS;
 
 /// What a run in real time is made of, beside its parts.
-pub struct Order<'a> {
+pub struct RunOrder<'a> {
     /// `[transport]`.
     pub plan: &'a TransportPlan,
     /// Which roles this process has.
@@ -49,7 +49,7 @@ pub struct Order<'a> {
 }
 
 /// What a process needs of its host for its roles: got before anything of the run is written.
-pub struct Opened {
+pub struct OpenedRoles {
     node: NodeId,
     placement: Placement,
     wires: Vec<Wires>,
@@ -59,7 +59,7 @@ pub struct Opened {
 type Wires = Vec<Box<dyn Wire>>;
 
 /// Opens the wires of `roles`.
-pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<Opened> {
+pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<OpenedRoles> {
     let node = only_device(&parts.topology)?;
     let apart = |end: End| match end {
         End::Workers => plan.queues > 1 && sends_apart(parts, plan),
@@ -72,7 +72,7 @@ pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<Opened>
     let ends = roles.ends(has_server(parts));
     let opened = plan.kind.open(plan, &ends, plan.wire_bytes(parts.frame_bytes))?;
     let used = |(end, ports): (&End, Ports)| if apart(*end) { ports.apart() } else { vec![ports.whole()] };
-    Ok(Opened { node, placement, wires: ends.iter().zip(opened).map(used).collect() })
+    Ok(OpenedRoles { node, placement, wires: ends.iter().zip(opened).map(used).collect() })
 }
 
 /// May each queue of the workers have a thread that sends? Workers that react are one endpoint, some middleware is of one wire, and an
@@ -91,12 +91,12 @@ fn has_server(parts: &Parts) -> bool {
 /// beside what there is up to then. Live statistics go to `watched`, if set.
 pub(crate) fn run(
     parts: Parts,
-    opened: Opened,
-    order: &Order,
+    opened: OpenedRoles,
+    order: &RunOrder,
     watched: Option<Ends>,
     dir: &mut RunDir,
 ) -> Result<(RealOutcome, Option<Error>)> {
-    let Opened { node, placement, wires } = opened;
+    let OpenedRoles { node, placement, wires } = opened;
     // Threads that are started from here on, those of the records too, leave the roles' cores alone.
     let _back = placement.step_aside()?;
     if order.roles.part().is_some() {
@@ -182,7 +182,7 @@ impl Others {
 }
 
 /// Begins the run's time, or takes that of the file that is read.
-fn start_clock(order: &Order, dir: &mut RunDir) -> Result<RunClock> {
+fn start_clock(order: &RunOrder, dir: &mut RunDir) -> Result<RunClock> {
     Ok(match (order.plan.kind.capabilities().own_time, order.begin) {
         (false, None) => dir.start_clock(LEAD),
         (false, Some(begin)) => dir.use_clock(begin()?),
@@ -200,7 +200,7 @@ impl<'a> RunRoles<'a> {
         parts: Parts,
         node: NodeId,
         wires: Vec<Wires>,
-        order: &Order,
+        order: &RunOrder,
         dir: &'a mut RunDir,
     ) -> Result<(Self, Ledger)> {
         let ends = order.roles.ends(has_server(&parts));

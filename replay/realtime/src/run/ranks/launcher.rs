@@ -45,7 +45,7 @@ pub enum RankFlag {
 
 /// Which rank of how many, and who said so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct LaunchedRank {
     /// From 0.
     pub rank: u32,
     /// Of how many.
@@ -72,9 +72,9 @@ impl FromStr for RankFlag {
 
 impl RankFlag {
     /// Looks into the environment, if that is wanted.
-    pub fn place(self, environment: &dyn Fn(&str) -> Option<String>) -> Result<Place> {
+    pub fn place(self, environment: &dyn Fn(&str) -> Option<String>) -> Result<LaunchedRank> {
         if let RankFlag::Given(rank, of) = self {
-            return Ok(Place { rank, of, launcher: "--rank", job: None });
+            return Ok(LaunchedRank { rank, of, launcher: "--rank", job: None });
         }
         let found = LAUNCHERS.iter().find_map(|launcher| Some((launcher, environment(launcher.rank)?)));
         let Some((launcher, rank)) = found else {
@@ -96,7 +96,7 @@ impl RankFlag {
             Error::config(format!("--rank auto: {} = {rank}, {} = {of}: {why}", launcher.rank, launcher.ranks))
         })?;
         let job = launcher.job.and_then(environment).map(|job| format!("{}={job}", launcher.name));
-        Ok(Place { rank, of, launcher: launcher.name, job })
+        Ok(LaunchedRank { rank, of, launcher: launcher.name, job })
     }
 }
 
@@ -119,7 +119,7 @@ fn checked(rank: u32, of: u32) -> Result<(u32, u32), String> {
 mod tests {
     use super::*;
 
-    fn auto(variables: &[(&str, &str)]) -> Result<Place> {
+    fn auto(variables: &[(&str, &str)]) -> Result<LaunchedRank> {
         let find = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
         RankFlag::Auto.place(&find)
     }

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-fn place(rank: u32, of: u32) -> Place {
-    Place { rank, of, launcher: "test", job: None }
+fn place(rank: u32, of: u32) -> LaunchedRank {
+    LaunchedRank { rank, of, launcher: "test", job: None }
 }
 
 fn crew(rank: u32, of: u32, roles: Option<&str>) -> Result<Crew> {
@@ -57,14 +57,14 @@ impl Group {
         group
     }
 
-    fn meeting(&self, place: Place, wait_ms: u64, at: Option<Instant>) -> Meeting {
+    fn meeting(&self, place: LaunchedRank, wait_ms: u64, at: Option<Instant>) -> Meeting {
         Meeting::new(Crew::new(place, None).unwrap(), self.0.path(), Duration::from_millis(wait_ms), at)
     }
 
     /// These ranks come, each a little later than the one before, the first last; when each begins.
-    fn meet(&self, ranks: Vec<(Place, Manifest)>, wait_ms: u64) -> Vec<Result<clock::RunClock>> {
+    fn meet(&self, ranks: Vec<(LaunchedRank, Manifest)>, wait_ms: u64) -> Vec<Result<clock::RunClock>> {
         std::thread::scope(|scope| {
-            let come = |(i, (place, manifest)): (usize, (Place, Manifest))| {
+            let come = |(i, (place, manifest)): (usize, (LaunchedRank, Manifest))| {
                 scope.spawn(move || {
                     std::thread::sleep(Duration::from_millis(10 * i as u64));
                     self.meeting(place, wait_ms, None).begin(&manifest, &AtomicBool::new(false))
@@ -110,8 +110,8 @@ fn a_rank_that_does_not_come_is_named() {
 
 #[test]
 fn ranks_of_different_runs_and_files_of_earlier_ones_are_refused() {
-    let with_job = |rank, job: &str| Place { job: Some(job.into()), ..place(rank, 2) };
-    let cases: [(Place, Manifest, &str); 4] = [
+    let with_job = |rank, job: &str| LaunchedRank { job: Some(job.into()), ..place(rank, 2) };
+    let cases: [(LaunchedRank, Manifest, &str); 4] = [
         (place(1, 2), manifest(2, "a"), "rank 0 and rank 1 are not of one run: seed 1 and 2"),
         (place(1, 2), manifest(1, "b"), "configurations (beside"),
         (with_job(1, "7"), manifest(1, "a"), "of another job of the launcher"),

@@ -15,7 +15,7 @@ use pktgen_core::{Error, seed::Seed};
 use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::lane::Lane;
 use super::{Declared, Layer, Middleware, Site};
-use super::{Fates, Faults};
+use super::{FaultStreams, Faults};
 use crate::clock::RunClock;
 use crate::frame::BURST;
 use crate::transport::Submitted;
@@ -73,7 +73,7 @@ impl Faulty {
     fn new(faults: Faults, end: End, seed: Seed, frame_max: usize, clock: RunClock) -> Self {
         let lane = |up: bool| {
             let wanted = if up { faults.up } else { faults.down };
-            wanted.then(|| Lane::new(Fates::new(faults, seed, end as u64, up), &faults, frame_max))
+            wanted.then(|| Lane::new(FaultStreams::new(faults, seed, end as u64, up), &faults, frame_max))
         };
         // What the device sends on its upper end goes up; what it receives there goes down.
         let up = end == End::DeviceUp;

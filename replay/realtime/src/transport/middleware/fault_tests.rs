@@ -10,7 +10,7 @@ use super::super::testing::{Bench, Memory, frame, site};
 use super::super::{MIDDLEWARE, MiddlewarePlan, wrap};
 use super::*;
 use crate::transport::{Submitted, WireCounters};
-use pktgen_engine::driver::fates::{Burst, Fate};
+use pktgen_engine::driver::fates::{Burst, FrameFault};
 
 const NOTHING: Faults = Faults {
     loss: 0.0,
@@ -70,7 +70,7 @@ fn sent(faults: Faults, seed: u64, frames: &[Vec<u8>], calls: &[usize], rooms: &
 
 /// The same, plainly: fates one by one, a list of what is held.
 fn model(faults: Faults, seed: u64, end: End, up: bool, frames: &[Vec<u8>], lost_last: bool) -> Out {
-    let mut fates = Fates::new(faults, Seed(seed), end as u64, up);
+    let mut fates = FaultStreams::new(faults, Seed(seed), end as u64, up);
     let (mut out, mut held, mut lost) = (Out::new(), Vec::<(usize, Vec<u8>, usize)>::new(), Out::new());
     for (k, bytes) in frames.iter().enumerate() {
         let fate = fates.draw();
@@ -81,9 +81,9 @@ fn model(faults: Faults, seed: u64, end: End, up: bool, frames: &[Vec<u8>], lost
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
         match fate {
-            Fate { lost: true, .. } if lost_last => lost.push((bytes, true)),
-            Fate { lost: true, .. } => out.push((bytes, true)),
-            Fate { held: true, .. } => held.push((k + faults.by as usize, bytes, copies)),
+            FrameFault { lost: true, .. } if lost_last => lost.push((bytes, true)),
+            FrameFault { lost: true, .. } => out.push((bytes, true)),
+            FrameFault { held: true, .. } => held.push((k + faults.by as usize, bytes, copies)),
             _ => out.extend(vec![(bytes, false); copies]),
         }
         while held.first().is_some_and(|(due, ..)| *due <= k) {
@@ -179,7 +179,7 @@ proptest! {
 
 /// How many of `n` frames are lost, and the lengths of the runs of losses.
 fn losses(faults: Faults, seed: u64, n: usize) -> (f64, Vec<usize>) {
-    let mut fates = Fates::new(faults, Seed(seed), End::DeviceUp as u64, true);
+    let mut fates = FaultStreams::new(faults, Seed(seed), End::DeviceUp as u64, true);
     let (mut lost, mut runs, mut run) = (0, Vec::new(), 0);
     for _ in 0..n {
         if fates.draw().lost {
@@ -228,7 +228,7 @@ fn losses_have_the_rate_and_the_bursts_of_the_closed_form() {
 #[test]
 fn more_loss_loses_the_same_frames_and_other_faults_shift_none() {
     let lost = |faults: Faults, end: End, up: bool| -> Vec<bool> {
-        let mut fates = Fates::new(faults, Seed(3), end as u64, up);
+        let mut fates = FaultStreams::new(faults, Seed(3), end as u64, up);
         (0..5000).map(|_| fates.draw().lost).collect()
     };
     let few = Faults { loss: 0.05, ..NOTHING };

@@ -5,7 +5,7 @@ use std::fmt;
 
 use pktgen_core::time::Time;
 
-use super::{Fate, Fates, Faults};
+use super::{FaultStreams, Faults, FrameFault};
 use crate::frame::BURST;
 use crate::transport::Arrival;
 
@@ -48,9 +48,9 @@ struct Kept {
 /// One direction.
 #[derive(Debug)]
 pub(super) struct Lane {
-    fates: Fates,
+    fates: FaultStreams,
     /// Fates of the frames that come next, as far as they are known: one that was offered and not taken keeps its own.
-    drawn: VecDeque<Fate>,
+    drawn: VecDeque<FrameFault>,
     by: u64,
     hold: Time,
     /// In the order in which they are due.
@@ -67,7 +67,7 @@ pub(super) struct Lane {
 
 impl Lane {
     /// For frames of up to `frame_max` bytes.
-    pub(super) fn new(fates: Fates, faults: &Faults, frame_max: usize) -> Self {
+    pub(super) fn new(fates: FaultStreams, faults: &Faults, frame_max: usize) -> Self {
         // At most `by` are held and one more is about to be; a burst may have to wait until it is asked for.
         let slots = faults.by as usize + 1 + BURST;
         Lane {

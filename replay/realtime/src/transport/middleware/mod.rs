@@ -34,7 +34,7 @@ use super::{End, Wire};
 use crate::clock::RunClock;
 use crate::dialect::{DialectKind, Dialects, Traffic};
 
-pub use pktgen_engine::driver::fates::{Fate, Fates, Faults};
+pub use pktgen_engine::driver::fates::{FaultStreams, Faults, FrameFault};
 pub use plan::{MiddlewarePlan, wrap};
 pub use readdress::Outer;
 

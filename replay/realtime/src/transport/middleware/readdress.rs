@@ -6,7 +6,7 @@ use pktgen_core::config::Section;
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
-use pktgen_wire::device::{Addresses, GROWTH_MAX, Place, Translator};
+use pktgen_wire::device::{Addresses, CableEnd, GROWTH_MAX, Translator};
 use pktgen_wire::wire::FormatFacts;
 
 use super::filter::{Fetch, Filter, Filtered, Offer};
@@ -55,10 +55,10 @@ impl Outer {
     /// What exchanges addresses at `end`.
     pub fn translator(&self, end: End) -> Translator {
         let place = match end {
-            End::Workers => Place::Workers,
-            End::DeviceDown => Place::DeviceDown,
-            End::DeviceUp => Place::DeviceUp,
-            End::Server => Place::Server,
+            End::Workers => CableEnd::Workers,
+            End::DeviceDown => CableEnd::DeviceDown,
+            End::DeviceUp => CableEnd::DeviceUp,
+            End::Server => CableEnd::Server,
         };
         Translator::new(&self.addresses, self.format, place)
     }
