@@ -90,7 +90,7 @@ impl Bounds {
     }
 
     /// Has update `b` certainly arrived after the queue entry that `a` belongs to, or any before, has left the device?
-    pub fn gone_before(&self, setup: &Setup, a: (usize, usize), b: (usize, usize)) -> bool {
+    pub(crate) fn gone_before(&self, setup: &Setup, a: (usize, usize), b: (usize, usize)) -> bool {
         self.window[a.0][a.1].1 + self.wait + setup.service <= self.window[b.0][b.1].0
     }
 

@@ -93,7 +93,7 @@ pub fn check(setup: &Setup, solver: &Solver) -> Result<Case> {
 }
 
 /// Only "do all?", for searches.
-pub fn check_all(setup: &Setup, solver: &Solver) -> Result<Answer> {
+pub(crate) fn check_all(setup: &Setup, solver: &Solver) -> Result<Answer> {
     decide_all(setup, &SmtModel::new(setup), solver)
 }
 

@@ -56,7 +56,7 @@ impl Arrivals {
     }
 
     /// Least time between two updates.
-    pub fn least_gap(&self) -> Ticks {
+    pub(crate) fn least_gap(&self) -> Ticks {
         match *self {
             Arrivals::Periodic { period, jitter, .. } => period - jitter,
             Arrivals::Free { gap_min, .. } => gap_min,
@@ -134,7 +134,7 @@ pub struct Setup {
 
 impl Setup {
     /// From generation to arrival at the device.
-    pub fn inbound(&self) -> Ticks {
+    pub(crate) fn inbound(&self) -> Ticks {
         self.access + self.delay
     }
 
@@ -144,13 +144,13 @@ impl Setup {
     }
 
     /// From the delivery until the ACK is stamped, and from there until the workers have it.
-    pub fn ack_hop(&self) -> Ticks {
+    pub(crate) fn ack_hop(&self) -> Ticks {
         self.ack + self.delay
     }
 
     /// An arrival is dropped if an update ahead of it starts later than this many services after the arrival: then
     /// all slots are taken. The starts of what waits are one service apart.
-    pub fn full_after(&self) -> Ticks {
+    pub(crate) fn full_after(&self) -> Ticks {
         (Ticks::from(self.slots) - if self.hold_slot { 2 } else { 1 }) * self.service
     }
 

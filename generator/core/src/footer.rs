@@ -23,14 +23,14 @@ pub const ANY_ROWS: i64 = 1 << 31;
 
 /// Fields by their numbers, from the outermost structure inwards.
 mod field {
-    pub const GROUP_ROWS: [i16; 2] = [4, 3];
+    pub(crate) const GROUP_ROWS: [i16; 2] = [4, 3];
     pub const CHUNK: [i16; 3] = [4, 1, 3];
-    pub const CHUNK_SIZE: [i16; 4] = [4, 1, 3, 7];
-    pub const CHUNK_DATA: [i16; 4] = [4, 1, 3, 9];
-    pub const CHUNK_DICTIONARY: [i16; 4] = [4, 1, 3, 11];
-    pub const PAGE_UNPACKED: [i16; 1] = [2];
-    pub const PAGE_PACKED: [i16; 1] = [3];
-    pub const PAGE_VALUES: [[i16; 2]; 3] = [[5, 1], [7, 1], [8, 1]];
+    pub(crate) const CHUNK_SIZE: [i16; 4] = [4, 1, 3, 7];
+    pub(crate) const CHUNK_DATA: [i16; 4] = [4, 1, 3, 9];
+    pub(crate) const CHUNK_DICTIONARY: [i16; 4] = [4, 1, 3, 11];
+    pub(crate) const PAGE_UNPACKED: [i16; 1] = [2];
+    pub(crate) const PAGE_PACKED: [i16; 1] = [3];
+    pub(crate) const PAGE_VALUES: [[i16; 2]; 3] = [[5, 1], [7, 1], [8, 1]];
 }
 
 /// The bytes of one column of a row group.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Into how many parts work may be divided.
-pub const SHARDS_MAX: u64 = 1_000_000;
+pub(crate) const SHARDS_MAX: u64 = 1_000_000;
 
 /// Which part of how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -62,7 +62,7 @@ impl Pool {
 /// Writes recorded gradients into `values`, little-endian f32s, again and again until it is full: real values in every lane, also where a
 /// frame has more of them than the recording. There is at least one.
 #[inline]
-pub fn tile(recorded: &[f32], values: &mut [u8]) {
+pub(crate) fn tile(recorded: &[f32], values: &mut [u8]) {
     let numbers = values.as_chunks_mut::<4>().0;
     match recorded.get(..numbers.len()) {
         Some(recorded) => numbers.iter_mut().zip(recorded).for_each(|(value, number)| *value = number.to_le_bytes()),

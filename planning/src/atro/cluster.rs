@@ -47,7 +47,7 @@ impl Cluster {
     }
 
     /// Switches that only forward.
-    pub fn commons(&self) -> u64 {
+    pub(crate) fn commons(&self) -> u64 {
         self.switches - self.aggregators.min(self.switches)
     }
 

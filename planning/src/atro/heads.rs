@@ -41,7 +41,7 @@ impl Shares {
     }
 
     /// Workers that one common switch adds over what is linked there without it, with links to so many heads.
-    pub fn gain(&self, heads: u64) -> u64 {
+    pub(crate) fn gain(&self, heads: u64) -> u64 {
         (self.m - 1) * self.full.min(heads) + if heads > self.full { self.partial() } else { 0 }
     }
 

@@ -16,7 +16,7 @@ use super::criterion::bound_flows;
 use super::{infeasible, wire};
 
 /// The study.
-pub struct AtroStudy;
+pub(crate) struct AtroStudy;
 
 /// The scheme that is no baseline.
 const ATRO: &str = "atro";

@@ -93,7 +93,7 @@ impl Sizes {
     }
 
     /// Keys on all links, where `blue` switches aggregate.
-    pub fn on_links(&self, tree: &Tree, blue: &[bool]) -> u64 {
+    pub(crate) fn on_links(&self, tree: &Tree, blue: &[bool]) -> u64 {
         let mut out = vec![0u64; tree.len()];
         for &v in tree.order().iter().rev() {
             let v = v as usize;

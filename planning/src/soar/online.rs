@@ -25,7 +25,7 @@ impl Online {
     }
 
     /// The same, by anything that places.
-    pub fn place_by(
+    pub(crate) fn place_by(
         &mut self,
         load: Vec<u64>,
         place: impl FnOnce(&Tree) -> Result<Placement, String>,

@@ -17,7 +17,7 @@ use super::strategy::{STRATEGIES, Strategy};
 use super::{Placement, printed};
 
 /// The study.
-pub struct SoarStudy;
+pub(crate) struct SoarStudy;
 
 const KEYS: [&str; 11] =
     ["size", "rates", "loads", "nodes", "strategy", "method", "root", "k", "workloads", "capacity", "use_case"];

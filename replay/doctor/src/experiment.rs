@@ -27,7 +27,7 @@ pub struct Suitability {
 
 impl Suitability {
     /// Does nothing hinder it?
-    pub fn can_run(&self) -> bool {
+    pub(crate) fn can_run(&self) -> bool {
         self.findings.iter().all(|finding| finding.level != Level::Cannot)
     }
 

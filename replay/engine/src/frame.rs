@@ -58,7 +58,7 @@ pub struct Frame {
 impl Frame {
     /// Do books speak of it?
     #[inline]
-    pub fn is_booked(&self) -> bool {
+    pub(crate) fn is_booked(&self) -> bool {
         matches!(self.kind, Kind::Update | Kind::Plain)
     }
 

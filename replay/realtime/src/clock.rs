@@ -89,7 +89,7 @@ impl RunClock {
     }
 
     /// A run begins when the monotonic clock shows this, as somebody on this boot of the host decided.
-    pub fn start_on(anchor_monotonic_ns: i64, anchor_unix_ns: u64) -> Self {
+    pub(crate) fn start_on(anchor_monotonic_ns: i64, anchor_unix_ns: u64) -> Self {
         RunClock { anchor_monotonic_ns, anchor_unix_ns, file: None }
     }
 
@@ -121,7 +121,7 @@ impl RunClock {
     }
 
     /// The anchor on the monotonic clock.
-    pub fn anchor_monotonic_ns(&self) -> i64 {
+    pub(crate) fn anchor_monotonic_ns(&self) -> i64 {
         self.anchor_monotonic_ns
     }
 
@@ -184,7 +184,7 @@ impl FileClock {
     }
 
     /// Begins anew: times count from this anchor, in ns since 1970.
-    pub fn restart(&self, anchor_unix_ns: u64) {
+    pub(crate) fn restart(&self, anchor_unix_ns: u64) {
         self.0.now.store(0, Ordering::Relaxed);
         self.0.arrival.store(NEVER, Ordering::Relaxed);
         self.0.anchor_unix_ns.store(anchor_unix_ns, Ordering::Relaxed);
@@ -202,7 +202,7 @@ impl FileClock {
     }
 
     /// The next frame arrives then; [`NEVER`] if there is none.
-    pub fn set_arrival(&self, t: Time) {
+    pub(crate) fn set_arrival(&self, t: Time) {
         self.0.arrival.store(t, Ordering::Relaxed);
     }
 
@@ -212,7 +212,7 @@ impl FileClock {
     }
 
     /// Waits until `t` or until the next frame arrives, whichever comes first: it is then at once. Never goes back.
-    pub fn wait_until(&self, t: Time) {
+    pub(crate) fn wait_until(&self, t: Time) {
         let t = t.min(self.arrival()).min(HORIZON);
         self.0.now.fetch_max((t + NS - 1).div_euclid(NS) * NS, Ordering::Relaxed);
     }

@@ -122,7 +122,7 @@ impl Settled {
 
     /// Checks what only lanes can prove, of a device without books whose packets' payloads were kept. `source` makes what was sent
     /// once more.
-    pub fn check_by_lanes(&mut self, dir: &Path, layout: &Layout, source: &mut dyn Source) -> Result<()> {
+    pub(crate) fn check_by_lanes(&mut self, dir: &Path, layout: &Layout, source: &mut dyn Source) -> Result<()> {
         let kept = dir.join(format!("{PAYLOADS}.parquet")).exists();
         let Some(cluster_of) = self.ledger.unseen_clusters().filter(|_| kept && layout.proves_sums()) else {
             return Ok(());

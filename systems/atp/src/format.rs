@@ -22,7 +22,7 @@ use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
 use pktgen_wire::wire::{Format, FormatFacts, Packet, floats, integers};
 
 /// Ethernet type of packets that the switch sums.
-pub const ETHER_TYPE: u16 = 0x0700;
+pub(crate) const ETHER_TYPE: u16 = 0x0700;
 /// Ethernet and IPv4.
 pub const HEAD: usize = 34;
 /// Values of a packet.
@@ -157,7 +157,7 @@ static LAYOUT: Layout = Layout {
 };
 
 /// The registered format.
-pub struct AtpMl;
+pub(crate) struct AtpMl;
 
 impl Named for AtpMl {
     fn name(&self) -> &'static str {

@@ -43,9 +43,9 @@ pub const COLD_PAIR: usize = ColdPair::BYTES;
 pub const HOT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER) / HOT_PAIR;
 /// Bytes before the pairs of a switch's result: which of how many packets of which iteration's sums it is, and which packet
 /// opened them, for the books.
-pub const RESULT_HEAD: usize = ResultHead::BYTES;
+pub(crate) const RESULT_HEAD: usize = ResultHead::BYTES;
 /// Pairs of a switch's result.
-pub const RESULT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER - RESULT_HEAD) / HOT_PAIR;
+pub(crate) const RESULT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER - RESULT_HEAD) / HOT_PAIR;
 /// Bits of the number of a switch's result below those that say which switch began to count: one that takes over without
 /// what was before does.
 pub const FRESH_SHIFT: u32 = 27;

@@ -47,7 +47,7 @@ use results::Timers;
 use settings::{KEYS, Settings};
 
 /// `program = "libra"`.
-pub struct LibraKind;
+pub(crate) struct LibraKind;
 
 impl Named for LibraKind {
     fn name(&self) -> &'static str {

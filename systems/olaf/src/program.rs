@@ -23,7 +23,7 @@ use pktgen_engine::target::context::Context;
 use pktgen_engine::target::program::{Expected, Place, Program, ProgramKind};
 
 /// `program = "olaf"`.
-pub struct OlafKind;
+pub(crate) struct OlafKind;
 
 impl Named for OlafKind {
     fn name(&self) -> &'static str {

@@ -28,7 +28,7 @@ use pktgen_engine::target::queue::fifo::read_slots;
 use pktgen_engine::target::queue::{Discipline, Queue};
 
 /// `queue = "olaf"`.
-pub struct OlafDiscipline;
+pub(crate) struct OlafDiscipline;
 
 impl Named for OlafDiscipline {
     fn name(&self) -> &'static str {
@@ -194,7 +194,7 @@ impl OlafQueue {
 }
 
 /// Writes `header` into an update, and its checksum anew if it has one.
-pub fn relabel(header: &Header, frame: &Frame, pool: &mut Pool) {
+pub(crate) fn relabel(header: &Header, frame: &Frame, pool: &mut Pool) {
     header.emit_update(pool.payload_mut(frame));
     let bytes = pool.bytes_mut(frame.buffer);
     if usize::from(frame.head) >= frame::HEAD && frame::has_udp_checksum(bytes) {

@@ -120,7 +120,7 @@ static LAYOUT: Layout = Layout {
 };
 
 /// The registered format.
-pub struct OlafStrict;
+pub(crate) struct OlafStrict;
 
 impl Named for OlafStrict {
     fn name(&self) -> &'static str {

@@ -23,7 +23,7 @@ use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Host, Protocol, WorkerKind
 use pktgen_engine::frame::{BURST, Frame, Pool};
 
 /// `workers = "transmission_control"`.
-pub struct TransmissionControlKind;
+pub(crate) struct TransmissionControlKind;
 
 impl Named for TransmissionControlKind {
     fn name(&self) -> &'static str {

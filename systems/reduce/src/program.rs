@@ -28,7 +28,7 @@ use pktgen_engine::target::program::{Expected, Limits, Place, Program, ProgramKi
 use pktgen_engine::target::sum::Sum;
 
 /// `program = "reduce"`.
-pub struct ReduceKind;
+pub(crate) struct ReduceKind;
 
 impl Named for ReduceKind {
     fn name(&self) -> &'static str {

@@ -141,7 +141,7 @@ static LAYOUT: Layout = Layout {
 };
 
 /// The registered format.
-pub struct SwitchMl;
+pub(crate) struct SwitchMl;
 
 impl Named for SwitchMl {
     fn name(&self) -> &'static str {

@@ -13,7 +13,7 @@ use pktgen_core::{Error, Result};
 use pktgen_wire::device::plan::{Job, Planner, Syntax, SyntaxFile, groups, station};
 
 /// `plan = "switchml"`.
-pub struct SwitchMl;
+pub(crate) struct SwitchMl;
 
 /// UDP ports of SwitchML end in any four bits: 0xbee0 to 0xbeef.
 const PORT_MASK: u16 = 0xfff0;

@@ -32,7 +32,7 @@ use slots::{Slots, Verdict, WORKERS_MAX};
 const POOL_MAX: u16 = 8192;
 
 /// `program = "switchml"`.
-pub struct SwitchMlKind;
+pub(crate) struct SwitchMlKind;
 
 impl Named for SwitchMlKind {
     fn name(&self) -> &'static str {

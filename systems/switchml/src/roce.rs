@@ -34,15 +34,15 @@ pub const NAME: &str = "switchml_roce";
 /// UDP port of RoCEv2.
 pub const PORT: u16 = 4791;
 /// The partition that both ends match exactly.
-pub const P_KEY: u16 = 0xffff;
+pub(crate) const P_KEY: u16 = 0xffff;
 /// Bytes that every payload begins with.
-pub const BTH: usize = Header::BYTES;
+pub(crate) const BTH: usize = Header::BYTES;
 /// Bytes of what says where a message goes.
-pub const RETH: usize = Target::BYTES;
+pub(crate) const RETH: usize = Target::BYTES;
 /// Bytes of an immediate.
-pub const IMMEDIATE: usize = Immediate::BYTES;
+pub(crate) const IMMEDIATE: usize = Immediate::BYTES;
 /// Bytes of the checksum at the end.
-pub const ICRC: usize = 4;
+pub(crate) const ICRC: usize = 4;
 /// Most values of a packet.
 const VALUES_MAX: usize = 256;
 
@@ -250,7 +250,7 @@ static LAYOUT: Layout = Layout {
 };
 
 /// The registered format.
-pub struct SwitchMlRoce;
+pub(crate) struct SwitchMlRoce;
 
 impl Named for SwitchMlRoce {
     fn name(&self) -> &'static str {

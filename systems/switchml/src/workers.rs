@@ -41,7 +41,7 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
 }
 
 /// `workers = "switchml"`.
-pub struct SwitchMlKind;
+pub(crate) struct SwitchMlKind;
 
 impl Named for SwitchMlKind {
     fn name(&self) -> &'static str {

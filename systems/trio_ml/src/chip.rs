@@ -52,7 +52,7 @@ pub enum Adds {
 
 /// The memory of the aggregation buffers (§2.3). §4 calls it the Shared Memory System, which has both kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BufferMemory {
+pub(crate) enum BufferMemory {
     /// On the chip.
     Sram,
     /// Off the chip.
@@ -61,7 +61,7 @@ pub enum BufferMemory {
 
 /// A chip's parameters.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ChipSettings {
+pub(crate) struct ChipSettings {
     /// Instructions of the program besides its loops (§6.3: about 60).
     pub instructions: u32,
     /// Instructions of the loop for 1000 gradients (§6.3: 1.2 for one).
@@ -168,13 +168,13 @@ impl ChipSettings {
 
     /// A thread's time up to the record: the program's fixed part, and the lookup in memory on the chip, where what is
     /// used often is kept (§2.3).
-    pub fn lookup_time(&self) -> Time {
+    pub(crate) fn lookup_time(&self) -> Time {
         self.overhead + Time::from(self.instructions) * self.instruction_time + self.sram_latency
     }
 
     /// A thread's time for a packet with so many gradients where it meets no other: the lookup, the loop over head and
     /// tail (§4), the adds in requests of 8 bytes (§2.3), and the check whether the block is complete.
-    pub fn packet_time(&self, gradients: u16) -> Time {
+    pub(crate) fn packet_time(&self, gradients: u16) -> Time {
         let tail = (frame_bytes(gradients) as u32).saturating_sub(self.head_bytes);
         let reads = Time::from(tail.div_ceil(self.tail_chunk)) * self.tail_latency;
         let per_1000 = Time::from(self.instructions_per_1000) * self.instruction_time;
@@ -188,7 +188,7 @@ impl ChipSettings {
 
     /// The time to make a Result: each piece is pulled from the buffer and written to the new tail (§4). Instructions of
     /// this loop are not stated and not charged.
-    pub fn result_time(&self, gradients: u16) -> Time {
+    pub(crate) fn result_time(&self, gradients: u16) -> Time {
         let chunks = (u32::from(gradients) * 4).div_ceil(self.result_chunk);
         Time::from(chunks) * (self.buffer_latency() + self.tail_latency)
     }
@@ -207,7 +207,7 @@ fn bytes(section: &mut Section, key: &str, default: &str) -> Result<u32> {
 }
 
 /// What all threads share.
-pub struct Chip {
+pub(crate) struct Chip {
     settings: ChipSettings,
     /// When each thread in use ends.
     threads: BinaryHeap<Reverse<Time>>,
@@ -267,7 +267,7 @@ impl Chip {
     }
 
     /// A thread of its own makes a Result: asked at `t`, of sums that are complete at `summed`.
-    pub fn result_apart(&mut self, t: Time, summed: Time, gradients: u16) -> Time {
+    pub(crate) fn result_apart(&mut self, t: Time, summed: Time, gradients: u16) -> Time {
         let end = self.begin(t).max(summed) + self.settings.result_time(gradients);
         self.end(end);
         end

@@ -106,7 +106,7 @@ static LAYOUT: Layout = Layout {
 };
 
 /// The registered format.
-pub struct TrioMl;
+pub(crate) struct TrioMl;
 
 impl Named for TrioMl {
     fn name(&self) -> &'static str {

@@ -8,7 +8,7 @@ use pktgen_core::registry::Named;
 use pktgen_wire::device::plan::{Job, Planner, groups, station};
 
 /// `plan = "trio_ml"`.
-pub struct TrioMl;
+pub(crate) struct TrioMl;
 
 /// Most of what 12 bits hold (Figure 17).
 const FIELD_12: u64 = 4095;

@@ -40,7 +40,7 @@ use table::{BlockRecord, Table};
 use timers::Scanner;
 
 /// `program = "trio_ml"`.
-pub struct TrioMlKind;
+pub(crate) struct TrioMlKind;
 
 impl Named for TrioMlKind {
     fn name(&self) -> &'static str {

@@ -55,7 +55,7 @@ fn heads(per_job: u32) -> Heads {
 }
 
 /// `workers = "trio_ml"`.
-pub struct TrioMlKind;
+pub(crate) struct TrioMlKind;
 
 impl Named for TrioMlKind {
     fn name(&self) -> &'static str {

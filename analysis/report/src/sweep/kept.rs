@@ -40,7 +40,7 @@ pub struct Kept {
 }
 
 /// Points of cumulative shares: value, share of those at most so large.
-pub type Cdf = Vec<(f64, f64)>;
+pub(crate) type Cdf = Vec<(f64, f64)>;
 
 /// Ages of clusters over time.
 #[derive(Debug, Clone, Default)]

@@ -105,7 +105,7 @@ impl Section {
 
     /// Reads a table of anything, flattened to dotted keys, with where each value was written; empty where it was
     /// not written.
-    pub fn get_entries(&mut self, key: &str) -> Result<Vec<(String, Entry)>> {
+    pub(crate) fn get_entries(&mut self, key: &str) -> Result<Vec<(String, Entry)>> {
         let Some(entry) = self.take(key) else { return Ok(Vec::new()) };
         let Value::Table(table) = &entry.value else {
             return Err(self.wrong(key, &entry, "a table"));
@@ -123,7 +123,7 @@ impl Section {
     }
 
     /// Like [`get_tables`](Self::get_tables), with where each value was written.
-    pub fn get_entry_tables(&mut self, key: &str) -> Result<Vec<Vec<(String, Entry)>>> {
+    pub(crate) fn get_entry_tables(&mut self, key: &str) -> Result<Vec<Vec<(String, Entry)>>> {
         let Some(entry) = self.take(key) else { return Ok(Vec::new()) };
         let Value::List(items) = &entry.value else {
             return Err(self.wrong(key, &entry, "a list of tables"));

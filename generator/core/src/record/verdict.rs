@@ -378,7 +378,7 @@ impl Fault {
     }
 
     /// Did it end the run before everything was sent?
-    pub fn ends_early(&self) -> bool {
+    pub(crate) fn ends_early(&self) -> bool {
         match self {
             Fault::RoleFailed { .. } => true,
             Fault::InPart { fault, .. } => fault.ends_early(),

@@ -7,7 +7,7 @@ use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 
 /// `kind = "bottleneck"`.
-pub struct Bottleneck;
+pub(crate) struct Bottleneck;
 
 impl Named for Bottleneck {
     fn name(&self) -> &'static str {

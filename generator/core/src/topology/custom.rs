@@ -8,7 +8,7 @@ use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
 
 /// `kind = "custom"`.
-pub struct Custom;
+pub(crate) struct Custom;
 
 impl Named for Custom {
     fn name(&self) -> &'static str {

@@ -8,7 +8,7 @@ use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
 
 /// `kind = "multi_hop"`.
-pub struct MultiHop;
+pub(crate) struct MultiHop;
 
 impl Named for MultiHop {
     fn name(&self) -> &'static str {

@@ -14,7 +14,7 @@ use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
 
 /// `kind = "plan"`.
-pub struct FromPlan;
+pub(crate) struct FromPlan;
 
 impl Named for FromPlan {
     fn name(&self) -> &'static str {

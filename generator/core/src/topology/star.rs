@@ -13,7 +13,7 @@ use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
 
 /// `kind = "star"`.
-pub struct Star;
+pub(crate) struct Star;
 
 impl Named for Star {
     fn name(&self) -> &'static str {

@@ -10,7 +10,7 @@ use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
 
 /// `kind = "tree"`.
-pub struct OfTree;
+pub(crate) struct OfTree;
 
 impl Named for OfTree {
     fn name(&self) -> &'static str {

@@ -17,12 +17,12 @@ impl Address {
     }
 
     /// Is it one of a multicast group (224.0.0.0/4)?
-    pub fn is_group(self) -> bool {
+    pub(crate) fn is_group(self) -> bool {
         self.0 >> 28 == 0xe
     }
 
     /// Can no interface have it: this network (0.0.0.0/8), loopback (127.0.0.0/8), reserved (240.0.0.0/4) with the broadcast address?
-    pub fn is_nobodys(self) -> bool {
+    pub(crate) fn is_nobodys(self) -> bool {
         matches!(self.0 >> 24, 0 | 127) || self.0 >> 28 == 0xf
     }
 }
@@ -71,12 +71,12 @@ impl Mac {
     }
 
     /// Is it one of several receivers?
-    pub fn is_group(self) -> bool {
+    pub(crate) fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
 
     /// Is it none at all: zeros?
-    pub fn is_nobodys(self) -> bool {
+    pub(crate) fn is_nobodys(self) -> bool {
         self.0 == [0; 6]
     }
 }

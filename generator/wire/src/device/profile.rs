@@ -173,7 +173,7 @@ impl Profile {
     }
 
     /// Number of the port that a worker is at, where none is written for it.
-    pub fn port_number(&self, worker: u32) -> u32 {
+    pub(crate) fn port_number(&self, worker: u32) -> u32 {
         self.ports.first.saturating_add(worker / self.ports.workers_per_port)
     }
 
@@ -184,7 +184,7 @@ impl Profile {
     }
 
     /// The port that the server is at.
-    pub fn server_port(&self) -> String {
+    pub(crate) fn server_port(&self) -> String {
         self.ports.name(self.ports.server)
     }
 }

@@ -7,7 +7,7 @@ use super::Stamp;
 
 /// A packet that a reader must give out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExpectedPacket {
+pub(crate) struct ExpectedPacket {
     pub section: u32,
     pub interface: u32,
     pub time: Option<Stamp>,
@@ -17,7 +17,7 @@ pub struct ExpectedPacket {
 
 /// A capture, where its records or blocks end, and the packets there are until then.
 #[derive(Debug, Clone, Default)]
-pub struct EncodedCapture {
+pub(crate) struct EncodedCapture {
     pub file: Vec<u8>,
     pub ends: Vec<usize>,
     pub packets: Vec<(usize, ExpectedPacket)>,
@@ -54,7 +54,7 @@ fn u32s(big: bool, value: u32) -> [u8; 4] {
 }
 
 /// pcap; the ticks of a packet are microseconds or nanoseconds since 1970.
-pub fn classic(big: bool, nano: bool, packets: &[Given]) -> EncodedCapture {
+pub(crate) fn classic(big: bool, nano: bool, packets: &[Given]) -> EncodedCapture {
     let mut made = EncodedCapture::default();
     let magic = if nano { 0xa1b23c4d } else { 0xa1b2c3d4 };
     made.file.extend(u32s(big, magic));
@@ -86,7 +86,7 @@ pub fn classic(big: bool, nano: bool, packets: &[Given]) -> EncodedCapture {
 
 /// An interface of a section.
 #[derive(Debug, Clone)]
-pub struct Described {
+pub(crate) struct Described {
     pub resolution: Option<u8>,
     pub offset: Option<i64>,
     pub snap: u32,

@@ -14,18 +14,18 @@ pub const HEAD: usize = 42;
 
 mod field {
     use std::ops::Range;
-    pub const ETH_DST: Range<usize> = 0..6;
-    pub const ETH_SRC: Range<usize> = 6..12;
-    pub const ETH_TYPE: Range<usize> = 12..14;
+    pub(crate) const ETH_DST: Range<usize> = 0..6;
+    pub(crate) const ETH_SRC: Range<usize> = 6..12;
+    pub(crate) const ETH_TYPE: Range<usize> = 12..14;
     pub const IP: Range<usize> = 14..34;
-    pub const IP_LENGTH: Range<usize> = 16..18;
-    pub const IP_CHECKSUM: Range<usize> = 24..26;
-    pub const IP_SRC: Range<usize> = 26..30;
-    pub const IP_DST: Range<usize> = 30..34;
-    pub const UDP_SRC: Range<usize> = 34..36;
-    pub const UDP_DST: Range<usize> = 36..38;
-    pub const UDP_LENGTH: Range<usize> = 38..40;
-    pub const UDP_CHECKSUM: Range<usize> = 40..42;
+    pub(crate) const IP_LENGTH: Range<usize> = 16..18;
+    pub(crate) const IP_CHECKSUM: Range<usize> = 24..26;
+    pub(crate) const IP_SRC: Range<usize> = 26..30;
+    pub(crate) const IP_DST: Range<usize> = 30..34;
+    pub(crate) const UDP_SRC: Range<usize> = 34..36;
+    pub(crate) const UDP_DST: Range<usize> = 36..38;
+    pub(crate) const UDP_LENGTH: Range<usize> = 38..40;
+    pub(crate) const UDP_CHECKSUM: Range<usize> = 40..42;
 }
 
 /// An IPv4 address as a number.

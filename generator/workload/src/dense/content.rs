@@ -56,7 +56,7 @@ impl Dense {
 
     /// The same as little-endian bytes, as OLAF's packets carry them.
     #[inline]
-    pub fn floats_le(&self, worker: u32, iteration: u32, block: u32, out: &mut [u8]) {
+    pub(crate) fn floats_le(&self, worker: u32, iteration: u32, block: u32, out: &mut [u8]) {
         let elements = usize::from(self.elements_of(block)) * 4;
         let length = out.len().min(elements);
         self.content.pool.fill(worker, self.number(iteration, block), &mut out[..length]);

@@ -97,7 +97,7 @@ fn clip(y: f32, store: impl FnOnce(i32)) -> u32 {
 }
 
 /// Scales and rounds `values` into `out`, as many as both have; returns how many are clipped.
-pub fn quantise(values: &[f32], scale: f32, out: &mut [i32]) -> u32 {
+pub(crate) fn quantise(values: &[f32], scale: f32, out: &mut [i32]) -> u32 {
     Block { numbers: values, factor: 1.0, peak: peak(values) }.write(scale, out)
 }
 
@@ -109,7 +109,7 @@ pub(super) fn peak(values: &[f32]) -> f32 {
 /// SwitchML's exponent of a packet: the smallest `e` with every `|x| < 2^e`, from −126 (also for zeros alone).
 ///
 /// One byte on the wire, so it ends at 127: larger gradients, infinities and what is not a number are clipped.
-pub fn exponent_of(values: &[f32]) -> i8 {
+pub(crate) fn exponent_of(values: &[f32]) -> i8 {
     exponent_of_peak(peak(values))
 }
 

@@ -19,9 +19,9 @@ use crate::{Error, Result};
 use straggler::{POINTS_MAX, Slowness, Stragglers};
 
 /// Most jobs, and most workers of one: both are a byte on the wire (Trio §4, Figure 8).
-pub const JOBS_MAX: u16 = 255;
+pub(crate) const JOBS_MAX: u16 = 255;
 /// Most iterations: the generation number has 16 bits (Trio §4, Figure 8).
-pub const ITERATIONS_MAX: u32 = 65_535;
+pub(crate) const ITERATIONS_MAX: u32 = 65_535;
 /// Most gradients of a packet: those of the largest frame, after 42 bytes of headers and Trio-ML's 12.
 pub const ELEMENTS_MAX: u16 = 2245;
 
@@ -218,7 +218,7 @@ impl Dense {
     }
 
     /// How long `worker` sleeps in `iteration`, over all its delay points, if a typical iteration takes `typical`.
-    pub fn delay_of(&self, worker: u32, iteration: u32, typical: Time) -> Time {
+    pub(crate) fn delay_of(&self, worker: u32, iteration: u32, typical: Time) -> Time {
         let factors: f64 = self.stragglers.delays(worker, iteration).iter().sum();
         (factors * typical as f64).round() as Time
     }

@@ -48,7 +48,7 @@ impl DenseModel {
     }
 
     /// Must it be told how many parameters it has?
-    pub fn needs_parameters(&self) -> bool {
+    pub(crate) fn needs_parameters(&self) -> bool {
         self.made_of_parameters
     }
 }

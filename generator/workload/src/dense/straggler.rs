@@ -44,7 +44,7 @@ impl Named for Pattern {
 }
 
 /// Every pattern, by name.
-pub static PATTERNS: &[&Pattern] = &[&Pattern::One, &Pattern::Fixed, &Pattern::Each, &Pattern::Off];
+pub(crate) static PATTERNS: &[&Pattern] = &[&Pattern::One, &Pattern::Fixed, &Pattern::Each, &Pattern::Off];
 
 /// How workers slow down, as written.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -94,7 +94,7 @@ impl Stragglers {
 
     /// May `worker` slow down in `iteration`?
     #[inline]
-    pub fn may_slow(&self, worker: u32, iteration: u32) -> bool {
+    pub(crate) fn may_slow(&self, worker: u32, iteration: u32) -> bool {
         let (job, server) = (worker / self.workers_per_job, worker % self.workers_per_job);
         match self.slowness.pattern {
             Pattern::One => {

@@ -105,7 +105,7 @@ impl Learning {
     }
 
     /// Iteration `iteration` of `worker` on the model `weights`; its gradient is written into `gradient`.
-    pub fn iterate(&self, worker: u32, iteration: u32, weights: &[f32], gradient: &mut [f32]) -> Played {
+    pub(crate) fn iterate(&self, worker: u32, iteration: u32, weights: &[f32], gradient: &mut [f32]) -> Played {
         let steps = self.play(worker, iteration, weights);
         let judged = self.judge(&steps);
         self.ascend(&steps, &judged, weights, gradient);

@@ -17,7 +17,7 @@ pub use iteration::{Learning, Played};
 pub use net::Net;
 
 /// Most numbers of a state.
-pub const STATE_MAX: usize = 8;
+pub(crate) const STATE_MAX: usize = 8;
 
 /// What agents learn to do. Its whole state is observed.
 pub trait Task: Named + Sync {

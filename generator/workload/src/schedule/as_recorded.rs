@@ -7,7 +7,7 @@ use crate::seed::Seed;
 use crate::{Error, Result};
 
 /// `kind = "as_recorded"`.
-pub struct AsRecorded;
+pub(crate) struct AsRecorded;
 
 impl Named for AsRecorded {
     fn name(&self) -> &'static str {

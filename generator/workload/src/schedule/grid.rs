@@ -19,7 +19,7 @@ use crate::units::Span;
 use crate::{Error, Result};
 
 /// `kind = "grid"`.
-pub struct Grid;
+pub(crate) struct Grid;
 
 impl Named for Grid {
     fn name(&self) -> &'static str {

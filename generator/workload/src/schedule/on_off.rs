@@ -14,7 +14,7 @@ use crate::units::{Rate, Size};
 use crate::{Error, Result};
 
 /// `kind = "on_off"`.
-pub struct OnOff;
+pub(crate) struct OnOff;
 
 impl Named for OnOff {
     fn name(&self) -> &'static str {

@@ -8,7 +8,7 @@ use crate::registry::Named;
 use crate::seed::{Seed, unit};
 
 /// `kind = "poisson"`.
-pub struct Poisson;
+pub(crate) struct Poisson;
 
 impl Named for Poisson {
     fn name(&self) -> &'static str {

@@ -70,7 +70,7 @@ impl Tempo {
     /// are written. So `--set workload.trace=FILE` on an experiment with `offered = "60Gbps"` replays the file at 60
     /// Gbit/s, and an experiment that writes none replays the times of the file. All other keys of schedules
     /// (`line_rate` too) shape synthetic times only.
-    pub fn of_trace(section: &mut Section) -> Result<Self> {
+    pub(crate) fn of_trace(section: &mut Section) -> Result<Self> {
         let offered: Option<Rate> = section.get_opt("offered")?;
         let tempo = Tempo::of_made(section)?;
         match offered {
@@ -82,7 +82,7 @@ impl Tempo {
     }
 
     /// Reads what is done to times that a schedule has made: `pps` or `speed`. The schedule has read `offered`.
-    pub fn of_made(section: &mut Section) -> Result<Self> {
+    pub(crate) fn of_made(section: &mut Section) -> Result<Self> {
         let speed: Option<Decimal> = section.get_opt("speed")?;
         let pps: Option<PacketRate> = section.get_opt("pps")?;
         if speed.is_some() && pps.is_some() {

@@ -250,7 +250,7 @@ impl Curve {
     }
 
     /// Least number of ranks with a cumulative share of `share`.
-    pub fn ranks_for(&self, share: f64) -> u64 {
+    pub(crate) fn ranks_for(&self, share: f64) -> u64 {
         let (mut low, mut high) = (0, self.ranks);
         while low < high {
             let middle = low + (high - low) / 2;

@@ -4,7 +4,7 @@
 use super::curve::Curve;
 
 /// Ranks that the rule of LIBRA §5.3 adds at a time.
-pub const STEP: u64 = 1000;
+pub(crate) const STEP: u64 = 1000;
 /// Increase of the cumulative share below which it stops (LIBRA §5.3: "1% in our experiment").
 pub const THRESHOLD: f64 = 0.01;
 

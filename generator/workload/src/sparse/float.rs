@@ -51,7 +51,7 @@ impl TableScale {
     };
     /// 256 steps, so that a logarithm is a number of 8 + 8 bits: the same keys are 2⁻¹²⁵ to 2⁶⁶, which is "large enough to hold
     /// all possible numbers" (§5.5); entries have 8 bits of exponent and 8 of fraction.
-    pub const WIDE: TableScale =
+    pub(crate) const WIDE: TableScale =
         TableScale { steps: 256, exponents: (127 - 125, 127 + 127), fraction_bits: 8, below: 0 };
 
     fn has_log(self, exponent: u32) -> bool {
@@ -69,9 +69,9 @@ impl TableScale {
 }
 
 /// The keys of the two expTables (Figure 9).
-pub const EXP_KEYS: std::ops::RangeInclusive<i32> = -32_000..=17_000;
+pub(crate) const EXP_KEYS: std::ops::RangeInclusive<i32> = -32_000..=17_000;
 /// The keys of the miTable for `z` (Figure 9).
-pub const MI_KEYS: std::ops::RangeInclusive<i32> = -15_000..=17_000;
+pub(crate) const MI_KEYS: std::ops::RangeInclusive<i32> = -15_000..=17_000;
 /// Exponents, as they stand in an f32, of numbers that have a logarithm here: from 2⁻³² up to 2³², beyond which
 /// no key has 16 bits.
 pub const EXPONENTS: std::ops::Range<u32> = 127 - 32..127 + 32;

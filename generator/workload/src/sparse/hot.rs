@@ -131,13 +131,20 @@ impl Hot {
 
 /// How many parameters are hot by Principle 1 (LIBRA §3.3): the least number that gets the proportion `p` of the
 /// updates, if it fits the share `c` of the memory.
-pub fn principle(curve: &Curve, p: f64, c: f64) -> Result<u64, String> {
+pub(crate) fn principle(curve: &Curve, p: f64, c: f64) -> Result<u64, String> {
     fits(curve.ranks_for(p), p, c)
 }
 
 /// The same of what a training with the share `rate` of a data set of `updates` updates counted: §3.3 ranks parameters and adds
 /// up their updates as the sample has them, since nobody knows the curve. It is the sample that [`identify`] ranks.
-pub fn principle_of_sample(curve: &Curve, p: f64, c: f64, rate: f64, updates: f64, seed: Seed) -> Result<u64, String> {
+pub(crate) fn principle_of_sample(
+    curve: &Curve,
+    p: f64,
+    c: f64,
+    rate: f64,
+    updates: f64,
+    seed: Seed,
+) -> Result<u64, String> {
     let counts = sample(curve, counted(curve.ranks_for(p)), rate, updates, seed);
     let few =
         || format!("{rate} of {updates} updates are too few to say which parameters have {p} of them; raise either");
@@ -145,7 +152,7 @@ pub fn principle_of_sample(curve: &Curve, p: f64, c: f64, rate: f64, updates: f6
 }
 
 /// The same of updates that were counted one by one.
-pub fn principle_of_counts(counts: &UpdateCounts, p: f64, c: f64) -> Result<u64, String> {
+pub(crate) fn principle_of_counts(counts: &UpdateCounts, p: f64, c: f64) -> Result<u64, String> {
     counts.ranks_for(p).ok_or_else(|| "there are no updates".to_owned()).and_then(|least| fits(least, p, c))
 }
 
@@ -162,7 +169,7 @@ fn fits(least: u64, p: f64, c: f64) -> Result<u64, String> {
 }
 
 /// Parameters that fit the share `c` of the memory.
-pub fn memory_limit(c: f64) -> u64 {
+pub(crate) fn memory_limit(c: f64) -> u64 {
     (c * MEMORY_BYTES as f64 / BYTES_PER_PARAMETER as f64) as u64
 }
 
@@ -205,7 +212,7 @@ impl UpdateCounts {
 
     /// How many of the most updated parameters have the share `p` of all updates; none if those that are counted one by one
     /// have less.
-    pub fn ranks_for(&self, p: f64) -> Option<u64> {
+    pub(crate) fn ranks_for(&self, p: f64) -> Option<u64> {
         let least = p * self.total as f64;
         let mut sum = 0;
         let reached = self.order().iter().position(|rank| {

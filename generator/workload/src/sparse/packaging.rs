@@ -71,7 +71,7 @@ impl Packets {
     }
 
     /// How many gradients Algorithm 1 had to pack without looking at registers: |G'|.
-    pub fn set_aside(&self) -> usize {
+    pub(crate) fn set_aside(&self) -> usize {
         self.set_aside
     }
 

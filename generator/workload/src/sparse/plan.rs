@@ -9,11 +9,11 @@ use crate::training::check_compute;
 use crate::{Error, Result};
 
 /// Most jobs, and most workers of one: as of dense training.
-pub const MEMBERS_MAX: u16 = 255;
+pub(crate) const MEMBERS_MAX: u16 = 255;
 /// Most pairs of a batch: those of a second of 100 Gbps, many times over; a batch is in memory as a whole.
 pub const PAIRS_MAX: u32 = 50_000_000;
 /// Most hot parameters: all memory that LIBRA §3.3 gives a switch.
-pub const HOT_MAX: u32 = 5_000_000;
+pub(crate) const HOT_MAX: u32 = 5_000_000;
 /// Most parameters: keys of dense ones have the top bit.
 pub const PARAMETERS_MAX: u64 = 1 << 62;
 /// Dense pairs per sparse pair unless they are told: 0.4 MB beside 104 MB (LIBRA §2.2, NCF).
@@ -79,7 +79,7 @@ impl Plan {
     }
 
     /// What a model is, and everything else as it is unless told.
-    pub fn of_shape(shape: Shape) -> Self {
+    pub(crate) fn of_shape(shape: Shape) -> Self {
         Plan {
             model: shape.model,
             parameters: shape.curve.ranks(),
@@ -113,7 +113,7 @@ impl Plan {
     }
 
     /// Most pairs of a batch: the most frequent parameter is in every one.
-    pub fn pairs_limit(&self) -> u64 {
+    pub(crate) fn pairs_limit(&self) -> u64 {
         (1.0 / self.curve.frequency(0) * (1.0 + 1e-9)) as u64
     }
 

@@ -9,7 +9,7 @@ use crate::time::Time;
 use crate::training::check_compute;
 
 /// Most pairs that a run holds in memory, at 16 bytes each: a gibibyte. Batches are asked for in any order, and again.
-pub const PAIRS_HELD: u64 = 1 << 26;
+pub(crate) const PAIRS_HELD: u64 = 1 << 26;
 
 /// What one worker sent.
 #[derive(Debug, Default)]
@@ -96,7 +96,7 @@ impl Recording {
     }
 
     /// A file is over, and with it the iterations that are under way.
-    pub fn end_file(&mut self) -> Result<(), String> {
+    pub(crate) fn end_file(&mut self) -> Result<(), String> {
         self.workers.iter_mut().try_for_each(Log::close)
     }
 
@@ -106,7 +106,7 @@ impl Recording {
     }
 
     /// One more than the largest key; 0 if there is none.
-    pub fn keys_end(&self) -> u64 {
+    pub(crate) fn keys_end(&self) -> u64 {
         let keys = self.workers.iter().flat_map(|log| &log.pairs).map(|(key, _)| key.saturating_add(1));
         keys.max().unwrap_or(0)
     }

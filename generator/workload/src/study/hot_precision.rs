@@ -17,7 +17,7 @@ use crate::sparse::read::{self, Shape, shape};
 use crate::{Error, Result};
 
 /// `kind = "hot_precision"`.
-pub struct HotPrecision;
+pub(crate) struct HotPrecision;
 
 const OTHERS: &[&str] = &["updates", "sample_rate", "step", "threshold"];
 /// Every key: those of the model, then the others.

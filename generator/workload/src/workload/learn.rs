@@ -23,7 +23,7 @@ use crate::{Error, Result};
 const PARAMETERS_MAX: usize = (FRAME_MAX - HEAD - ACK_HEAD) / 4;
 
 /// `kind = "learn"`.
-pub struct Learn;
+pub(crate) struct Learn;
 
 impl Named for Learn {
     fn name(&self) -> &'static str {

@@ -19,7 +19,7 @@ use crate::wire::update::{FRAME_MIN, elements_in};
 use crate::{Error, Result};
 
 /// `kind = "rl"`.
-pub struct Rl;
+pub(crate) struct Rl;
 
 impl Named for Rl {
     fn name(&self) -> &'static str {

@@ -15,7 +15,7 @@ use crate::wire::update::{FRAME_MIN, elements_in};
 use crate::{Error, Result};
 
 /// `kind = "trace"`.
-pub struct TraceFile;
+pub(crate) struct TraceFile;
 
 impl Named for TraceFile {
     fn name(&self) -> &'static str {

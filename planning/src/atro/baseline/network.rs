@@ -34,7 +34,7 @@ pub struct Network {
 
 impl Network {
     /// Ports of every switch; on a fat tree not all have a link (ATRO §IV-A).
-    pub const PORTS: u64 = 24;
+    pub(crate) const PORTS: u64 = 24;
 
     /// The network of the paper's comparison.
     pub fn of(topology: Topology) -> Self {
@@ -154,24 +154,24 @@ impl Load {
     }
 
     /// A flow into the server.
-    pub fn enter_server(&mut self) {
+    pub(crate) fn enter_server(&mut self) {
         self.enter_server_with(1);
     }
 
     /// Several flows into the server.
-    pub fn enter_server_with(&mut self, flows: u64) {
+    pub(crate) fn enter_server_with(&mut self, flows: u64) {
         self.server += flows;
     }
 
     /// Flows, each counted once for every link between switches that it passes.
     #[cfg(test)]
-    pub fn flow_hops(&self) -> u64 {
+    pub(crate) fn flow_hops(&self) -> u64 {
         self.links.values().sum()
     }
 
     /// Flows on the server's link.
     #[cfg(test)]
-    pub fn entering(&self) -> u64 {
+    pub(crate) fn entering(&self) -> u64 {
         self.server
     }
 

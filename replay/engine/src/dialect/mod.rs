@@ -64,7 +64,7 @@ pub struct DialectKind {
 }
 
 /// A dialect at one end, if there is anything to translate.
-pub type OpenedDialect = Result<Option<Box<dyn Dialect>>>;
+pub(crate) type OpenedDialect = Result<Option<Box<dyn Dialect>>>;
 
 /// Ways to write frames for devices of others.
 pub type Dialects = &'static [&'static DialectKind];

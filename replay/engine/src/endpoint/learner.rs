@@ -27,7 +27,7 @@ use super::{Behaviour, Crew, Facts, Host, Outgoing, Protocol, WorkerKind, Worker
 use crate::frame::{BURST, Frame, Kind, Pool};
 
 /// `workers = "learner"`.
-pub struct LearnerKind;
+pub(crate) struct LearnerKind;
 
 impl Named for LearnerKind {
     fn name(&self) -> &'static str {

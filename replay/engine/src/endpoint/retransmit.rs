@@ -23,7 +23,7 @@ use super::{Behaviour, Crew, Facts, Host, Outgoing, Protocol, WorkerKind, Worker
 use crate::frame::{BURST, Frame, Pool};
 
 /// `workers = "retransmit"`.
-pub struct RetransmitKind;
+pub(crate) struct RetransmitKind;
 
 impl Named for RetransmitKind {
     fn name(&self) -> &'static str {

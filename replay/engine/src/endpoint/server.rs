@@ -141,7 +141,7 @@ impl UpdateServer {
 }
 
 /// The row of whatever can be received; none if it is nothing that workers send.
-pub fn row_of(frame: &Frame, pool: &Pool, node: NodeId) -> Option<Received> {
+pub(crate) fn row_of(frame: &Frame, pool: &Pool, node: NodeId) -> Option<Received> {
     match Header::parse_update(pool.payload(frame)) {
         Some(header) if frame.kind == Kind::Update => Some(update_row(frame, &header, node)),
         _ => (frame.kind == Kind::Plain).then(|| plain_row(frame, node)),
@@ -149,7 +149,7 @@ pub fn row_of(frame: &Frame, pool: &Pool, node: NodeId) -> Option<Received> {
 }
 
 /// The row of an update that arrived at `node`.
-pub fn update_row(frame: &Frame, header: &Header, node: NodeId) -> Received {
+pub(crate) fn update_row(frame: &Frame, header: &Header, node: NodeId) -> Received {
     Received {
         packet: header.packet(),
         cluster: Some(header.cluster),

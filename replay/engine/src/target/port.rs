@@ -217,7 +217,7 @@ impl Port {
     }
 
     /// A frame that goes around the queue on the same link, at `frame.t`.
-    pub fn offer_around(&mut self, frame: Frame, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
+    pub(crate) fn offer_around(&mut self, frame: Frame, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
         self.advance(frame.t, pool, books, out);
         if let Some(meter) = &mut self.meter {
             meter.offered(&frame);

@@ -107,7 +107,7 @@ impl RecordingTotals {
 
 /// A manifest with the totals of a capture.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct CaptureManifest {
+pub(crate) struct CaptureManifest {
     /// What every run dir says.
     #[serde(flatten)]
     pub manifest: Manifest,

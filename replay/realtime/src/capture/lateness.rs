@@ -11,10 +11,10 @@ use pktgen_core::whole::WholeFile;
 use pktgen_core::{Error, Result};
 
 /// The file's name.
-pub const LATENESS: &str = "lateness.hlog";
+pub(crate) const LATENESS: &str = "lateness.hlog";
 
 /// Writes `lateness` (ns) of a run of this length into its run dir.
-pub fn write_lateness(dir: &Path, lateness: &Histogram<u64>, length: Duration) -> Result<FileDigest> {
+pub(crate) fn write_lateness(dir: &Path, lateness: &Histogram<u64>, length: Duration) -> Result<FileDigest> {
     let path = dir.join(LATENESS);
     let failed = |what: String| Error::Io { action: "write", path: path.clone(), source: std::io::Error::other(what) };
     let (mut out, mut serializer) = (WholeFile::create(&path)?, V2Serializer::new());

@@ -208,12 +208,12 @@ impl RunDir {
     }
 
     /// Everything is open: time begins after `lead`.
-    pub fn start_clock(&mut self, lead: Time) -> RunClock {
+    pub(crate) fn start_clock(&mut self, lead: Time) -> RunClock {
         self.use_clock(RunClock::start_in(lead))
     }
 
     /// Everything is open: time is this clock's, for wires with a time of their own.
-    pub fn use_clock(&mut self, clock: RunClock) -> RunClock {
+    pub(crate) fn use_clock(&mut self, clock: RunClock) -> RunClock {
         if let Some(pcap) = &mut self.pcap {
             pcap.set_anchor(clock.anchor_unix_ns(), !self.sent_elsewhere || clock.file().is_some());
         }
@@ -380,7 +380,7 @@ impl WorkerRows<'_> {
     }
 
     /// Are the packets kept, too?
-    pub fn keeps_packets(&self) -> bool {
+    pub(crate) fn keeps_packets(&self) -> bool {
         self.received.as_ref().is_some_and(ServerRows::keeps_packets)
     }
 
@@ -420,7 +420,7 @@ impl DeviceRows<'_> {
 impl ServerRows<'_> {
     /// Are the packets kept, too?
     #[inline]
-    pub fn keeps_packets(&self) -> bool {
+    pub(crate) fn keeps_packets(&self) -> bool {
         self.pcap.is_some()
     }
 
@@ -433,7 +433,7 @@ impl ServerRows<'_> {
     }
 
     /// Are stamps kept?
-    pub fn keeps_stamps(&self) -> bool {
+    pub(crate) fn keeps_stamps(&self) -> bool {
         self.stamps.is_some()
     }
 

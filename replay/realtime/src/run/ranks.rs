@@ -141,7 +141,7 @@ impl Meeting {
     }
 
     /// Where this rank writes.
-    pub fn own_dir(&self) -> PathBuf {
+    pub(crate) fn own_dir(&self) -> PathBuf {
         self.dir(self.crew.place.rank)
     }
 

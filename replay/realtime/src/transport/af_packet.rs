@@ -26,7 +26,7 @@ use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
 
 /// What packet sockets can do; an end's own limit follows from the interface's MTU.
-pub const CAPABILITIES: Capabilities = Capabilities {
+pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     frame_max: 65_535 + ETHERNET,
     stamps_received: true,
     stamps_sent: true,
@@ -35,7 +35,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 };
 
 /// `kind = "af_packet"`.
-pub struct PacketSockets;
+pub(crate) struct PacketSockets;
 
 impl Named for PacketSockets {
     fn name(&self) -> &'static str {
@@ -80,7 +80,12 @@ impl Transport for PacketSockets {
 
 /// Opens as many sockets on `interface`, among which the kernel divides what arrives. They hear nothing until all are there:
 /// alone, each would hear everything.
-pub fn open_queues(interface: &str, options: AfPacketOptions, queues: u32, fanout: Fanout) -> Result<Vec<AfPacket>> {
+pub(crate) fn open_queues(
+    interface: &str,
+    options: AfPacketOptions,
+    queues: u32,
+    fanout: Fanout,
+) -> Result<Vec<AfPacket>> {
     if queues == 1 {
         return Ok(vec![AfPacket::open(interface, options)?]);
     }
@@ -122,7 +127,7 @@ const BLOCK_HEAD: usize = 256;
 
 /// How to open an end. The default sends and receives.
 #[derive(Debug, Clone, Copy)]
-pub struct AfPacketOptions {
+pub(crate) struct AfPacketOptions {
     /// Send past the queueing discipline, as a packet generator does.
     pub qdisc_bypass: bool,
     /// Slots of the send ring, rounded up to a power of two; 0 to send by `sendmmsg`, which is slower.
@@ -141,7 +146,7 @@ pub struct AfPacketOptions {
 
 /// A receive ring.
 #[derive(Debug, Clone, Copy)]
-pub struct RingOptions {
+pub(crate) struct RingOptions {
     /// Number of blocks, at least 2.
     pub blocks: u32,
     /// Size of a block: a power of two from 4 KiB on that holds the largest frame.

@@ -330,7 +330,7 @@ impl AfXdp {
 }
 
 /// `kind = "af_xdp"`.
-pub struct XdpSockets;
+pub(crate) struct XdpSockets;
 
 impl Named for XdpSockets {
     fn name(&self) -> &'static str {

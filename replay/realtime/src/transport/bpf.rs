@@ -132,7 +132,7 @@ fn name16(name: &str) -> [u8; 16] {
 }
 
 /// "this host cannot …", with what usually helps.
-pub fn host_error(what: &str, error: &io::Error) -> Error {
+pub(crate) fn host_error(what: &str, error: &io::Error) -> Error {
     let remedy = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => "; run as root or with CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW",
         Some(libc::ENOSYS) => "; the kernel has no bpf(2)",
@@ -173,12 +173,12 @@ impl Map {
     }
 
     /// A map from queues to AF_XDP sockets.
-    pub fn of_sockets(entries: u32) -> Result<Self> {
+    pub(crate) fn of_sockets(entries: u32) -> Result<Self> {
         Self::create(MAP_XSKMAP, "pktgen_xsk", 4, entries, 0)
     }
 
     /// A map from numbers to interfaces.
-    pub fn of_interfaces(entries: u32) -> Result<Self> {
+    pub(crate) fn of_interfaces(entries: u32) -> Result<Self> {
         Self::create(MAP_DEVMAP, "pktgen_dev", 4, entries, 0)
     }
 
@@ -252,7 +252,7 @@ impl Drop for Memory {
 
 /// Where in the way of a frame a program sits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attach {
+pub(crate) enum Attach {
     /// In the driver, before the kernel makes a packet of it: needs the driver's support.
     Driver,
     /// Behind the driver: works everywhere, slower.
@@ -261,7 +261,7 @@ pub enum Attach {
 
 /// A loaded XDP program.
 #[derive(Debug)]
-pub struct BpfProgram {
+pub(crate) struct BpfProgram {
     fd: OwnedFd,
 }
 
@@ -316,7 +316,7 @@ impl BpfProgram {
     }
 
     /// Runs it on `repeat` live frames that start as `data`, `batch` at a time: what it redirects really leaves.
-    pub fn run_live(&self, data: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
+    pub(crate) fn run_live(&self, data: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
         let mut attr = TestRun {
             prog_fd: self.fd.as_raw_fd() as u32,
             data_size_in: data.len() as u32,
@@ -333,6 +333,6 @@ impl BpfProgram {
 
 /// A program attached to an interface. Dropping it, or the end of the process, detaches it.
 #[derive(Debug)]
-pub struct BpfLink {
+pub(crate) struct BpfLink {
     _fd: OwnedFd,
 }

@@ -4,51 +4,51 @@
 //! build. Names follow the kernel's instruction set document; sizes of loads and stores are in their names.
 
 /// A register: R0 is the result, R1 to R5 are arguments and do not survive a call, R6 to R9 do.
-pub type Reg = u8;
+pub(crate) type Reg = u8;
 /// Result of calls and of the program.
-pub const R0: Reg = 0;
+pub(crate) const R0: Reg = 0;
 /// First argument; the context when the program starts.
 pub const R1: Reg = 1;
 /// Second argument.
 pub const R2: Reg = 2;
 /// Third argument.
-pub const R3: Reg = 3;
+pub(crate) const R3: Reg = 3;
 /// Fourth argument.
-pub const R4: Reg = 4;
+pub(crate) const R4: Reg = 4;
 /// Kept over calls.
-pub const R6: Reg = 6;
+pub(crate) const R6: Reg = 6;
 /// Kept over calls.
-pub const R7: Reg = 7;
+pub(crate) const R7: Reg = 7;
 /// Kept over calls.
-pub const R8: Reg = 8;
+pub(crate) const R8: Reg = 8;
 /// Kept over calls.
-pub const R9: Reg = 9;
+pub(crate) const R9: Reg = 9;
 
 /// `bpf_redirect_map(map, key, flags)`.
-pub const REDIRECT_MAP: i32 = 51;
+pub(crate) const REDIRECT_MAP: i32 = 51;
 /// `bpf_xdp_adjust_tail(ctx, delta)`.
-pub const XDP_ADJUST_TAIL: i32 = 65;
+pub(crate) const XDP_ADJUST_TAIL: i32 = 65;
 /// `bpf_xdp_store_bytes(ctx, offset, from, len)`.
-pub const XDP_STORE_BYTES: i32 = 190;
+pub(crate) const XDP_STORE_BYTES: i32 = 190;
 
 /// The verdict that drops a frame.
-pub const XDP_DROP: i32 = 1;
+pub(crate) const XDP_DROP: i32 = 1;
 /// The verdict that hands a frame to the network stack.
-pub const XDP_PASS: i32 = 2;
+pub(crate) const XDP_PASS: i32 = 2;
 /// The verdict of a successful redirect.
-pub const XDP_REDIRECT: i32 = 4;
+pub(crate) const XDP_REDIRECT: i32 = 4;
 
 /// Offsets in `struct xdp_md`: the first byte of the frame.
-pub const CTX_DATA: i16 = 0;
+pub(crate) const CTX_DATA: i16 = 0;
 /// The end of the frame.
-pub const CTX_DATA_END: i16 = 4;
+pub(crate) const CTX_DATA_END: i16 = 4;
 /// The queue it came in on.
-pub const CTX_RX_QUEUE: i16 = 16;
+pub(crate) const CTX_RX_QUEUE: i16 = 16;
 
 /// One instruction as the kernel reads it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Insn {
+pub(crate) struct Insn {
     code: u8,
     regs: u8,
     off: i16,
@@ -84,7 +84,7 @@ impl When {
 
 /// A place in the program that jumps lead to. Jumps go forward only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JumpLabel(usize);
+pub(crate) struct JumpLabel(usize);
 
 /// A program being written.
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ impl Code {
     }
 
     /// The instructions. Every label must have been placed.
-    pub fn insns(&self) -> &[Insn] {
+    pub(crate) fn insns(&self) -> &[Insn] {
         assert!(self.jumps.is_empty(), "a jump leads nowhere");
         &self.insns
     }
@@ -126,43 +126,43 @@ impl Code {
     }
 
     /// `dst += src`
-    pub fn add_reg(&mut self, dst: Reg, src: Reg) {
+    pub(crate) fn add_reg(&mut self, dst: Reg, src: Reg) {
         self.push(0x0f, dst, src, 0, 0);
     }
 
     /// `dst -= src`
-    pub fn sub_reg(&mut self, dst: Reg, src: Reg) {
+    pub(crate) fn sub_reg(&mut self, dst: Reg, src: Reg) {
         self.push(0x1f, dst, src, 0, 0);
     }
 
     /// `dst <<= bits`
-    pub fn shift_left(&mut self, dst: Reg, bits: i32) {
+    pub(crate) fn shift_left(&mut self, dst: Reg, bits: i32) {
         self.push(0x67, dst, 0, 0, bits);
     }
 
     /// `dst = *(u32 *)(src + off)`
-    pub fn load_u32(&mut self, dst: Reg, src: Reg, off: i16) {
+    pub(crate) fn load_u32(&mut self, dst: Reg, src: Reg, off: i16) {
         self.push(0x61, dst, src, off, 0);
     }
 
     /// `dst = *(u64 *)(src + off)`
-    pub fn load_u64(&mut self, dst: Reg, src: Reg, off: i16) {
+    pub(crate) fn load_u64(&mut self, dst: Reg, src: Reg, off: i16) {
         self.push(0x79, dst, src, off, 0);
     }
 
     /// `*(u64 *)(dst + off) = src`
-    pub fn store_u64(&mut self, dst: Reg, off: i16, src: Reg) {
+    pub(crate) fn store_u64(&mut self, dst: Reg, off: i16, src: Reg) {
         self.push(0x7b, dst, src, off, 0);
     }
 
     /// `dst =` the map with file descriptor `fd`
-    pub fn load_map(&mut self, dst: Reg, fd: i32) {
+    pub(crate) fn load_map(&mut self, dst: Reg, fd: i32) {
         self.push(0x18, dst, 1, 0, fd);
         self.push(0, 0, 0, 0, 0);
     }
 
     /// `dst =` address of the first value of the array map with file descriptor `fd`
-    pub fn load_value(&mut self, dst: Reg, fd: i32) {
+    pub(crate) fn load_value(&mut self, dst: Reg, fd: i32) {
         self.push(0x18, dst, 2, 0, fd);
         self.push(0, 0, 0, 0, 0);
     }
@@ -190,7 +190,7 @@ impl Code {
     }
 
     /// Jumps to `to` when `left >= right`.
-    pub fn jump_ge_reg(&mut self, left: Reg, right: Reg, to: JumpLabel) {
+    pub(crate) fn jump_ge_reg(&mut self, left: Reg, right: Reg, to: JumpLabel) {
         self.jumps.push((self.insns.len(), to));
         self.push(0x3d, left, right, 0, 0);
     }

@@ -18,7 +18,7 @@ use super::ethtool;
 /// Kernel counters of all interfaces, in the namespace of the thread that opens it, wherever it is read later.
 const COUNTERS: &str = "/proc/thread-self/net/dev";
 /// Bytes of an Ethernet header, which the MTU does not count.
-pub const ETHERNET_HEADER: usize = 14;
+pub(crate) const ETHERNET_HEADER: usize = 14;
 
 /// Asks what its card stamps.
 const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
@@ -29,7 +29,7 @@ const CARRIER_PAUSE: Duration = Duration::from_millis(10);
 
 /// Frames that an interface lost, by its own count: of everybody who uses it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Drops {
+pub(crate) struct Drops {
     /// On the way in.
     pub receive: u64,
     /// On the way out.
@@ -84,7 +84,7 @@ impl Interface {
     }
 
     /// Which arriving frames its card stamps now (`hwtstamp_config.rx_filter`); none if its driver has no such thing.
-    pub fn stamp_filter(&self) -> Option<u32> {
+    pub(crate) fn stamp_filter(&self) -> Option<u32> {
         self.stamping().map(|[_, _, filter]| filter)
     }
 
@@ -145,7 +145,7 @@ fn numbers_of(text: &str, name: &str) -> Option<[u64; 16]> {
 }
 
 /// The interface that has this address; none if this host has no such address.
-pub fn interface_of(address: IpAddr) -> Option<String> {
+pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the kernel's answer is put into a list that the library makes, whose head is written to `first`.
     if unsafe { libc::getifaddrs(&raw mut first) } < 0 {
@@ -190,7 +190,7 @@ unsafe fn address_at(at: *const libc::sockaddr) -> Option<IpAddr> {
 }
 
 /// A socket that takes requests for routes and gives the answers, in the network namespace of this thread.
-pub fn route_socket() -> io::Result<File> {
+pub(crate) fn route_socket() -> io::Result<File> {
     // SAFETY: no addresses among the arguments; a non-negative result is a new descriptor.
     unsafe {
         let fd = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE);

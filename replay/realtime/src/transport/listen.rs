@@ -157,21 +157,21 @@ impl Listener {
 
     /// Frames that the interface counted as dropped on the way in since it was opened. On many drivers, and on a veth,
     /// those that a full ring of ours refused are among them.
-    pub fn interface_drops(&mut self) -> u64 {
+    pub(crate) fn interface_drops(&mut self) -> u64 {
         let counted = self.interface.as_mut().map_or(0, |interface| interface.drops().receive);
         // Two readings of the same counters, of which neither need have all.
         counted.max(self.told.interface_dropped.load(Ordering::Relaxed))
     }
 
     /// Why what was counted as lost cannot be relied on, if it cannot.
-    pub fn doubt(&self) -> Option<&'static str> {
+    pub(crate) fn doubt(&self) -> Option<&'static str> {
         let doubtful = self.told.doubtful.load(Ordering::Relaxed);
         doubtful
             .then_some("a counter of losses ran backwards while it was read: how many frames were lost is not known")
     }
 
     /// The longest frame that this socket can take, if it is shorter than the longest that may arrive.
-    pub fn too_short_for(&self) -> Option<(usize, usize)> {
+    pub(crate) fn too_short_for(&self) -> Option<(usize, usize)> {
         let largest = self.interface.as_ref()?.frame_max();
         (self.longest < largest).then_some((self.longest, largest))
     }

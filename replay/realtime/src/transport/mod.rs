@@ -231,7 +231,7 @@ impl End {
     /// All four.
     pub const ALL: [End; 4] = [End::Workers, End::DeviceDown, End::DeviceUp, End::Server];
     /// Those of a run without a server.
-    pub const LOWER: [End; 2] = [End::Workers, End::DeviceDown];
+    pub(crate) const LOWER: [End; 2] = [End::Workers, End::DeviceDown];
 
     /// The other end of its cable.
     pub fn opposite(self) -> End {

@@ -22,7 +22,7 @@ const ADDRESSES: usize = 12;
 
 /// Sizes of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Geometry {
+pub(crate) struct Geometry {
     /// Number of blocks.
     pub blocks: usize,
     /// Size of each, a power of two and at least a page.
@@ -33,7 +33,7 @@ pub struct Geometry {
 ///
 /// Lifetime rule: `memory` is one mapping of `blocks * block_bytes` bytes, aligned to a page, that lives as long as this
 /// value. Only a block whose status says USER is read or written, and only until it is given back.
-pub struct PacketRing {
+pub(crate) struct PacketRing {
     memory: NonNull<u8>,
     geometry: Geometry,
     mapped: bool,
@@ -80,12 +80,12 @@ impl PacketRing {
 
     /// Tells stamps of the card from now on, and none for a frame that it did not stamp: times of two clocks in one column are
     /// worth nothing.
-    pub fn tell_stamps_of_the_card(&mut self) {
+    pub(crate) fn tell_stamps_of_the_card(&mut self) {
         self.card_only = true;
     }
 
     /// Is there something to receive?
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         self.left > 0 || self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 

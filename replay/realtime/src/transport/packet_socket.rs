@@ -93,7 +93,7 @@ pub fn bind(socket: &OwnedFd, index: i32, protocol: u16) -> io::Result<()> {
 }
 
 /// Promiscuous for as long as the socket is open: the kernel counts such wishes, so nothing is left behind.
-pub fn listen_to_all(socket: &OwnedFd, index: i32) -> io::Result<()> {
+pub(crate) fn listen_to_all(socket: &OwnedFd, index: i32) -> io::Result<()> {
     let wish = libc::packet_mreq {
         mr_ifindex: index,
         mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -118,12 +118,12 @@ pub fn join(socket: &OwnedFd, group: Option<u16>, fanout: Fanout) -> io::Result<
 }
 
 /// Lets everything in again that [`keep_only`] kept out.
-pub fn keep_all(socket: &OwnedFd) -> io::Result<()> {
+pub(crate) fn keep_all(socket: &OwnedFd) -> io::Result<()> {
     socket::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0i32)
 }
 
 /// Lets the kernel keep the first `bytes` of each frame: a filter of one instruction that says so.
-pub fn keep_only(socket: &OwnedFd, bytes: u32) -> io::Result<()> {
+pub(crate) fn keep_only(socket: &OwnedFd, bytes: u32) -> io::Result<()> {
     let mut code = [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: bytes }];
     let program = libc::sock_fprog { len: 1, filter: code.as_mut_ptr() };
     socket::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)

@@ -21,7 +21,7 @@ use super::{Arrival, Capabilities, End, Found, Ports, Submitted, Transport, Tran
 use crate::clock::FileClock;
 
 /// `kind = "pcap"`.
-pub struct CaptureFiles;
+pub(crate) struct CaptureFiles;
 
 impl Named for CaptureFiles {
     fn name(&self) -> &'static str {

@@ -278,7 +278,7 @@ impl TransportPlan {
 
 impl TransportPlan {
     /// Refuses workers that would send more than `offered_bps` of frames and their gaps on a slower link.
-    pub fn check_link(&self, offered_bps: f64) -> Result<()> {
+    pub(crate) fn check_link(&self, offered_bps: f64) -> Result<()> {
         let Some(interface) = self.interfaces.get(End::Workers as usize) else { return Ok(()) };
         match safety::link_bps(interface) {
             Some(link) if offered_bps > link as f64 && !self.allow_above_link => Err(Error::Host(format!(

@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 
 /// The program that hands frames to the sockets of an interface's queues; detached when the last port drops it.
 #[derive(Debug)]
-pub struct Redirect {
+pub(crate) struct Redirect {
     _link: BpfLink,
     _program: BpfProgram,
     sockets: Map,

@@ -29,7 +29,7 @@ const BUSY: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING;
 /// Lifetime rule: `memory` is one mapping of `slots * slot_bytes` bytes that lives as long as this value. The kernel
 /// reads a slot only during `kick`, in order, until the first that is not requested; so slots are filled in order, without
 /// gaps, and those that it did not take are withdrawn before `send` returns.
-pub struct SendRing {
+pub(crate) struct SendRing {
     memory: NonNull<u8>,
     slots: usize,
     slot_bytes: usize,
@@ -164,7 +164,7 @@ impl Drop for SendRing {
 }
 
 /// Makes the kernel send what the ring of `socket` holds.
-pub fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no bytes and no address are passed; the kernel reads the ring that is set up on the socket.
     let code = unsafe { libc::sendto(socket.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
     if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

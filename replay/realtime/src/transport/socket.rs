@@ -14,7 +14,7 @@ use super::departures::Mark;
 pub const BATCH: usize = 64;
 
 /// Sets a socket option to a plain value.
-pub fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, value: T) -> io::Result<()> {
+pub(crate) fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, value: T) -> io::Result<()> {
     let bytes = mem::size_of::<T>() as libc::socklen_t;
     // SAFETY: the pointer is valid for `bytes` bytes for the whole call, and the kernel only reads them.
     let code = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, ptr::from_ref(&value).cast(), bytes) };
@@ -32,7 +32,7 @@ pub fn option<const N: usize>(socket: BorrowedFd<'_>, level: i32, name: i32) -> 
 
 /// Which buffer of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SocketBuffer {
+pub(crate) enum SocketBuffer {
     /// Of what is to be sent.
     Send,
     /// Of what arrived.
@@ -42,7 +42,7 @@ pub enum SocketBuffer {
 /// Asks for a socket buffer of `bytes`, past the system's limit where we may, and returns what was really got.
 ///
 /// The kernel doubles what it is asked for, to leave room for its own bookkeeping, and reports the double.
-pub fn set_buffer(socket: BorrowedFd<'_>, buffer: SocketBuffer, bytes: usize) -> io::Result<usize> {
+pub(crate) fn set_buffer(socket: BorrowedFd<'_>, buffer: SocketBuffer, bytes: usize) -> io::Result<usize> {
     let (force, plain) = match buffer {
         SocketBuffer::Send => (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
         SocketBuffer::Receive => (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
@@ -56,7 +56,7 @@ pub fn set_buffer(socket: BorrowedFd<'_>, buffer: SocketBuffer, bytes: usize) ->
 
 /// Waits until the socket can be read, at most `timeout_ns`. An error that is pending on it counts as readable: the
 /// next receive reports it. A signal ends the wait early, as the caller has to look at the time anyway.
-pub fn wait_readable(socket: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
+pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
     let mut entry = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     poll(std::slice::from_mut(&mut entry), timeout_ns)
 }
@@ -119,7 +119,7 @@ pub fn drain(socket: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
 
 /// Takes an entry off the socket's error queue, without waiting. Its messages are in `room` then, so many bytes of them; none if
 /// the queue is empty.
-pub fn take_error(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<Option<usize>> {
+pub(crate) fn take_error(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<Option<usize>> {
     // SAFETY: a C struct of integers and pointers, for which all bits zero is a valid value.
     let mut header: libc::msghdr = unsafe { mem::zeroed() };
     header.msg_control = room.as_mut_ptr().cast();
@@ -144,7 +144,7 @@ struct Marking {
 }
 
 /// Message headers for `sendmmsg`, made once and used for every call.
-pub struct SendBatch {
+pub(crate) struct SendBatch {
     pieces: Box<[libc::iovec; BATCH]>,
     messages: Box<[libc::mmsghdr; BATCH]>,
     marking: Box<Marking>,

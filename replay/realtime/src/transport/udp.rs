@@ -25,7 +25,7 @@ use pktgen_wire::wire::frame::HEAD;
 const PAYLOAD_MAX: usize = 65_507;
 
 /// What UDP sockets can do.
-pub const CAPABILITIES: Capabilities = Capabilities {
+pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     frame_max: PAYLOAD_MAX + HEAD,
     stamps_received: true,
     stamps_sent: true,
@@ -34,7 +34,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 };
 
 /// `kind = "udp"`: between the addresses of `transport.addresses`, or both cables over the loopback interface.
-pub struct UdpSockets;
+pub(crate) struct UdpSockets;
 
 impl Named for UdpSockets {
     fn name(&self) -> &'static str {
@@ -127,7 +127,7 @@ fn free_on_loopback() -> Result<[SocketAddr; 4]> {
 }
 
 /// How to open an end.
-pub struct UdpOptions {
+pub(crate) struct UdpOptions {
     /// Our address; port 0 for any.
     pub bind: SocketAddr,
     /// Where frames go, and the only address that they are taken from.

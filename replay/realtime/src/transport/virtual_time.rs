@@ -6,7 +6,7 @@ use pktgen_core::{Error, Result};
 use super::{Capabilities, End, Ports, Transport, TransportPlan};
 
 /// `kind = "virtual"`.
-pub struct VirtualTime;
+pub(crate) struct VirtualTime;
 
 impl Named for VirtualTime {
     fn name(&self) -> &'static str {

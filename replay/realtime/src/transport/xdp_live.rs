@@ -125,7 +125,7 @@ impl Shared {
 }
 
 /// A port that sends by calls.
-pub struct XdpLive {
+pub(crate) struct XdpLive {
     // Fields drop in this order: detach, then unload.
     _registration: Registration,
     program: BpfProgram,
@@ -267,7 +267,7 @@ impl XdpLive {
 }
 
 /// `kind = "xdp_live"`: the workers send live frames; everything else goes through AF_XDP sockets.
-pub struct LiveFrames;
+pub(crate) struct LiveFrames;
 
 impl Named for LiveFrames {
     fn name(&self) -> &'static str {

@@ -9,10 +9,10 @@ const XDP_OPTIONS: i32 = 8;
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 const XDP_OPTIONS_ZEROCOPY: u32 = 1;
 /// Frames that the kernel sends per call in copy mode, unless told otherwise.
-pub const KERNEL_BATCH: u32 = 32;
+pub(crate) const KERNEL_BATCH: u32 = 32;
 
 /// Errors that pass by themselves: trying again is the remedy.
-pub fn is_passing(error: &io::Error) -> bool {
+pub(crate) fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR))
 }
 
@@ -24,7 +24,7 @@ pub fn wake(fd: RawFd) -> io::Result<()> {
 }
 
 /// Did the socket get zero copy?
-pub fn got_zero_copy(fd: RawFd) -> io::Result<bool> {
+pub(crate) fn got_zero_copy(fd: RawFd) -> io::Result<bool> {
     let mut flags = 0u32;
     let mut len = size_of::<u32>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes to `flags`.
@@ -33,7 +33,7 @@ pub fn got_zero_copy(fd: RawFd) -> io::Result<bool> {
 }
 
 /// Asks for a whole ring per waking call; returns what the kernel gives.
-pub fn raise_budget(fd: RawFd, tx_ring: u32) -> u32 {
+pub(crate) fn raise_budget(fd: RawFd, tx_ring: u32) -> u32 {
     let len = size_of::<u32>() as libc::socklen_t;
     // SAFETY: the kernel reads `len` bytes of `tx_ring`.
     let got = unsafe { libc::setsockopt(fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, (&raw const tx_ring).cast(), len) };
@@ -46,7 +46,7 @@ pub fn readable(fd: RawFd) -> libc::pollfd {
 }
 
 /// Waits until something can be received on one of them, at most `timeout_ns`.
-pub fn wait_readable(sockets: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<()> {
+pub(crate) fn wait_readable(sockets: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<()> {
     let timeout = libc::timespec {
         tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,

@@ -18,9 +18,9 @@ use std::fmt;
 use pktgen_wire::wire::header::{Fields, Group, header, values};
 
 /// Most bytes of a piece of a switch's state.
-pub const PIECE_MAX: usize = 1024;
+pub(crate) const PIECE_MAX: usize = 1024;
 /// Bytes of the longest message, after the packet's header.
-pub const CONTROL_MAX: usize = Head::BYTES + Piece::BYTES + PIECE_MAX;
+pub(crate) const CONTROL_MAX: usize = Head::BYTES + Piece::BYTES + PIECE_MAX;
 
 values! {
     /// Numbers of messages.

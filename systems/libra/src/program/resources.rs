@@ -14,16 +14,16 @@ use pktgen_workload::sparse::hot::{BYTES_PER_PARAMETER, MEMORY_BYTES};
 use super::settings::Writes;
 
 /// Bytes of a register's slot: a 32-bit float.
-pub const PARAMETER_BYTES: u64 = BYTES_PER_PARAMETER;
+pub(crate) const PARAMETER_BYTES: u64 = BYTES_PER_PARAMETER;
 /// What the paper's logic takes besides parameters and tables (published).
-pub const LOGIC_CONTROL_BYTES: u64 = 130 << 10;
+pub(crate) const LOGIC_CONTROL_BYTES: u64 = 130 << 10;
 /// Stages of the paper's program (published, §5.7).
-pub const PUBLISHED_STAGES: u32 = 9;
+pub(crate) const PUBLISHED_STAGES: u32 = 9;
 
 /// Stages of a pipeline (§4).
-pub const STAGES: u32 = 12;
+pub(crate) const STAGES: u32 = 12;
 /// Registers that a stage of a Tofino can operate on for one packet: its stateful ALUs.
-pub const REGISTERS_PER_STAGE: u32 = 4;
+pub(crate) const REGISTERS_PER_STAGE: u32 = 4;
 /// Look-ups of a sum that wait for each other (§3.5, Figure 9): epoTable and logTables side by side, expTable(u), miTable, expTable(t).
 /// Additions between them are actions of the tables before.
 const LOOK_UPS: u32 = 4;
@@ -72,7 +72,7 @@ impl Layouts {
 
 /// Bytes on the chip, and stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Resources {
+pub(crate) struct Resources {
     /// Registers of hot parameters, of all jobs.
     pub registers: u64,
     /// Tables of the adder, once for all jobs (§6).
@@ -120,7 +120,7 @@ impl Resources {
     }
 
     /// Share that everything is.
-    pub const fn all_share_ppm(&self) -> u64 {
+    pub(crate) const fn all_share_ppm(&self) -> u64 {
         share_ppm(self.all())
     }
 }

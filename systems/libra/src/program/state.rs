@@ -22,8 +22,8 @@ mod tag {
     pub const REGISTERS: u8 = 1;
     pub const WORKER: u8 = 2;
     pub const RECORD: u8 = 3;
-    pub const RESULT: u8 = 4;
-    pub const FILTER: u8 = 5;
+    pub(crate) const RESULT: u8 = 4;
+    pub(crate) const FILTER: u8 = 5;
 }
 
 /// Writes a piece.

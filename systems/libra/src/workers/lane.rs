@@ -56,7 +56,7 @@ impl Lane {
     }
 
     /// Everything before `place` is acknowledged.
-    pub fn has_all_before(&self, place: u32) -> bool {
+    pub(crate) fn has_all_before(&self, place: u32) -> bool {
         self.floor >= place
     }
 

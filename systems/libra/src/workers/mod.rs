@@ -40,10 +40,10 @@ use settings::Settings;
 use worker::{Due, Worker};
 
 /// `workers = "libra"`.
-pub struct LibraKind;
+pub(crate) struct LibraKind;
 
 /// `workers = "ps_lite"`.
-pub struct PsLiteKind;
+pub(crate) struct PsLiteKind;
 
 impl Named for LibraKind {
     fn name(&self) -> &'static str {

@@ -264,7 +264,7 @@ impl Worker {
 
     /// A result of the switch. True if it is the last one that it missed of the switch's in its iteration; those of other
     /// iterations, which a switch sends until they are acknowledged, or which come late from one that was replaced, say nothing.
-    pub fn hot_result(&mut self, seq: u32, head: &ResultHead) -> bool {
+    pub(crate) fn hot_result(&mut self, seq: u32, head: &ResultHead) -> bool {
         let Some((Destination { heat: Heat::Hot, number: rack }, number)) = self.destinations.find(seq) else {
             return false;
         };
@@ -273,7 +273,7 @@ impl Worker {
     }
 
     /// The server's answer to a push, or to a pull.
-    pub fn cold_result(&mut self, seq: u32, t: Time, packing: &Packing) -> bool {
+    pub(crate) fn cold_result(&mut self, seq: u32, t: Time, packing: &Packing) -> bool {
         let Some((to, number)) = self.destinations.find(seq) else { return false };
         let lane = &self.lanes[self.destinations.place(to)];
         let place = number.wrapping_sub(lane.number(0));

@@ -22,7 +22,7 @@ pub const fn card_pair(rank: u8, slot: u16) -> u32 {
 }
 
 /// The key that a worker's card gave to its buffer (any will do; ours).
-pub const fn card_key(rank: u8) -> u32 {
+pub(crate) const fn card_key(rank: u8) -> u32 {
     0x1000 | rank as u32
 }
 
@@ -37,7 +37,7 @@ pub const fn address(slot: u16, elements: u16) -> u64 {
 }
 
 /// The port that a worker's card sends from (any will do; ours).
-pub const fn card_port(rank: u8) -> u16 {
+pub(crate) const fn card_port(rank: u8) -> u16 {
     0xc000 | rank as u16
 }
 

@@ -16,7 +16,7 @@ use pktgen_engine::groups::JobPlace;
 
 /// A job, configured by the control plane before the run (§4). Names of Figure 17; `out_src_addr` and `out_dst_addr` are
 /// in the template, `out_nh_addr` is `own` and `ports`. What follows `src_mask` is ours.
-pub struct JobRecord {
+pub(crate) struct JobRecord {
     /// Its id.
     pub id: u8,
     /// Blocks under way.
@@ -88,7 +88,7 @@ impl JobRecord {
     }
 
     /// The oldest record that a late packet opened and that is still there.
-    pub fn oldest_late(&mut self, table: &Table) -> Option<u32> {
+    pub(crate) fn oldest_late(&mut self, table: &Table) -> Option<u32> {
         while let Some((index, block, opener)) = self.late.pop_front() {
             let record = table.get(index);
             if table.find(self.id, block) == Some(index) && record.late && record.opener == opener {

@@ -4,7 +4,7 @@
 /// A direct-mapped memory of one job's finished blocks, by block id: it forgets one when another with the same low bits is
 /// finished, so it holds the models that have no more blocks than it has entries.
 #[derive(Debug, Clone)]
-pub struct FinishedBlocks {
+pub(crate) struct FinishedBlocks {
     entries: Vec<Entry>,
 }
 
@@ -50,7 +50,7 @@ impl FinishedBlocks {
 
 /// Is generation `a` after `b`? They count modulo 2¹⁶ (Figure 8, `gen_id`): the nearer half of the circle is later.
 #[inline]
-pub fn is_newer(a: u16, b: u16) -> bool {
+pub(crate) fn is_newer(a: u16, b: u16) -> bool {
     (a.wrapping_sub(b) as i16) > 0
 }
 

@@ -2,7 +2,7 @@
 
 /// A set of source ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Mask([u64; 4]);
+pub(crate) struct Mask([u64; 4]);
 
 impl Mask {
     /// Is the source in it?

@@ -91,7 +91,7 @@ pub fn result(
 }
 
 /// The job's workers are told that `source` is out of service.
-pub fn notify(t: Time, id: u8, source: u8, job: &JobRecord, place: &Place, context: &mut Context) {
+pub(crate) fn notify(t: Time, id: u8, source: u8, job: &JobRecord, place: &Place, context: &mut Context) {
     let header = Header { job: id, age_op: STRAGGLER, source, ..Default::default() };
     let template = Template::new((SERVER_IP, PORT), (group_ip(u16::from(id)), PORT), FRAME_MIN);
     let frame = write(t, &template, &header, &[], place, context);
@@ -99,7 +99,7 @@ pub fn notify(t: Time, id: u8, source: u8, job: &JobRecord, place: &Place, conte
 }
 
 /// What the device above sends down goes on to the job's workers, unchanged.
-pub fn pass_down(frame: &Frame, jobs: &[Option<JobRecord>], context: &mut Context) {
+pub(crate) fn pass_down(frame: &Frame, jobs: &[Option<JobRecord>], context: &mut Context) {
     let from_above = source_ip(context.pool.frame(frame)) == SERVER_IP;
     let header = Header::parse(context.pool.payload(frame)).filter(|_| from_above);
     match header.and_then(|header| jobs.get(usize::from(header.job))?.as_ref()) {

@@ -112,7 +112,7 @@ impl Settings {
 }
 
 /// Is this the top of a job with devices below?
-pub fn has_devices_below(job: &pktgen_engine::groups::JobPlace) -> bool {
+pub(crate) fn has_devices_below(job: &pktgen_engine::groups::JobPlace) -> bool {
     job.own.is_none() && job.sources.iter().any(|source| source.worker.is_none())
 }
 

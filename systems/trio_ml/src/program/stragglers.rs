@@ -11,7 +11,7 @@ use super::settings::Settings;
 
 /// What is counted of a job between two slow ticks.
 #[derive(Default)]
-pub struct StragglerCounts {
+pub(crate) struct StragglerCounts {
     /// Blocks that aged.
     aged: u32,
     /// Of these, how many each source missed; by source, empty until one aged.
@@ -24,7 +24,7 @@ pub struct StragglerCounts {
 
 /// What a slow tick found out about a job.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub struct StragglerReport {
+pub(crate) struct StragglerReport {
     /// Sources that are out of service.
     pub permanent: Vec<u8>,
     /// Sources that missed something.
@@ -79,7 +79,7 @@ impl StragglerCounts {
 
 /// When the slow timer ticks: at whole multiples of its interval. It wakes nobody while nothing is under way; a tick that
 /// falls into such a pause is made up for when the next packet comes.
-pub struct SlowTimer {
+pub(crate) struct SlowTimer {
     interval: Time,
     next: Time,
     /// A source that was taken out has sent since the last tick.
@@ -100,7 +100,7 @@ impl SlowTimer {
 
     /// Has a tick been missed by `t`, when a packet comes?
     #[inline]
-    pub fn is_overdue(&self, t: Time) -> bool {
+    pub(crate) fn is_overdue(&self, t: Time) -> bool {
         self.next <= t
     }
 

@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 /// A block under way. Names of Figure 18; `job_ctx_paddr` and `aggr_paddr` are indices here, and `block_exp` and
 /// `block_age` are the job's timeout and the REF flag of its hash record. What follows `rcvd_mask` is ours.
 #[derive(Debug, Clone, Copy)]
-pub struct BlockRecord {
+pub(crate) struct BlockRecord {
     /// Its job.
     pub job: u8,
     /// Its id.
@@ -178,7 +178,7 @@ impl Table {
 
     /// The sums of a record, to be changed.
     #[inline]
-    pub fn sums_mut(&mut self, index: u32) -> &mut [i32] {
+    pub(crate) fn sums_mut(&mut self, index: u32) -> &mut [i32] {
         let start = index as usize * self.stride;
         &mut self.sums[start..start + usize::from(self.records[index as usize].grad_cnt)]
     }

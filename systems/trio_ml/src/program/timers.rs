@@ -8,7 +8,7 @@ use pktgen_core::time::{NEVER, Time};
 
 /// The timer threads of one timeout.
 #[derive(Debug, Clone)]
-pub struct Scanner {
+pub(crate) struct Scanner {
     period: Time,
     timers: Time,
     /// Number of the next tick; meaningless without records.

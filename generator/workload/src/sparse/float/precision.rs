@@ -59,17 +59,17 @@ impl Precision {
     }
 
     /// The median of `exp(precision − 1)`, which is 1/e for a sum that became 0.
-    pub fn median_exp(&self) -> f64 {
+    pub(crate) fn median_exp(&self) -> f64 {
         (self.median() - 1.0).exp()
     }
 
     /// The mean of the same.
-    pub fn mean_exp(&self) -> f64 {
+    pub(crate) fn mean_exp(&self) -> f64 {
         self.mean_of(|sum| (sum - 1.0).exp())
     }
 
     /// The mean with negative precisions counted as 0.
-    pub fn mean_clamped(&self) -> f64 {
+    pub(crate) fn mean_clamped(&self) -> f64 {
         self.mean_of(|sum| sum.max(0.0))
     }
 }

@@ -3,7 +3,7 @@
 use super::{EXP_KEYS, MI_KEYS, TableScale};
 
 /// The logarithm of a positive number, in whole steps, by equation 1.
-pub fn log_steps(p: f32, steps: f64) -> f64 {
+pub(crate) fn log_steps(p: f32, steps: f64) -> f64 {
     let bits = p.to_bits();
     let exponent = f64::from(bits >> 23 & 0xff) - 127.0;
     let m = 1.0 + f64::from(bits >> 12 & 0x7ff) / 2048.0;

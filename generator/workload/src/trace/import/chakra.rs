@@ -41,7 +41,7 @@ const FRAMES_MAX: u64 = 1 << 24;
 const MESSAGES_MAX: usize = 1 << 24;
 
 /// The importer.
-pub struct Chakra;
+pub(crate) struct Chakra;
 
 impl Named for Chakra {
     fn name(&self) -> &'static str {

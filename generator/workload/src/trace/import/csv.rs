@@ -25,7 +25,7 @@ const WIDE: [&str; 5] = ["t_ps", "cluster", "worker", "seq", "reward"];
 const DIGITS: usize = 36;
 
 /// The importer.
-pub struct Csv;
+pub(crate) struct Csv;
 
 impl Named for Csv {
     fn name(&self) -> &'static str {

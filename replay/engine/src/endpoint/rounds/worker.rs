@@ -313,7 +313,7 @@ impl Worker {
 
     /// When it had sent its contribution to a block, at `t`; none if it had not, or no longer knows. A frame that waits for
     /// its link may already know when it will leave.
-    pub fn sent_at(&self, iteration: u32, block: u32, t: Time) -> Option<Time> {
+    pub(crate) fn sent_at(&self, iteration: u32, block: u32, t: Time) -> Option<Time> {
         let at = self.left_at[block as usize];
         (iteration == self.iteration && at <= t).then_some(at)
     }

@@ -10,7 +10,7 @@ use crate::frame::Frame;
 use crate::target::context::Context;
 
 /// `program = "forward"`.
-pub struct ForwardKind;
+pub(crate) struct ForwardKind;
 
 impl Named for ForwardKind {
     fn name(&self) -> &'static str {

@@ -65,7 +65,7 @@ impl Block {
 
     /// Can it take no more?
     #[inline]
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.lens.len() >= ROWS
     }
 

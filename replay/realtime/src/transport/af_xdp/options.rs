@@ -56,7 +56,7 @@ impl Options {
     }
 
     /// With the smallest chunks that hold such frames: they share the cache's sets with fewer others.
-    pub fn for_frames(self, frame_max: usize) -> Self {
+    pub(crate) fn for_frames(self, frame_max: usize) -> Self {
         let chunk = if frame_max <= 2048 - HEADROOM { 2048 } else { 4096 };
         Options { chunk, ..self }
     }

@@ -54,7 +54,7 @@ fn check_chunk(options: &Options, frame_max: usize) -> Result<()> {
 }
 
 /// Refuses an interface that has other than `queues` receive queues. `folder` describes all interfaces.
-pub fn check_queues(folder: &Path, interface: &str, queues: u32) -> Result<()> {
+pub(crate) fn check_queues(folder: &Path, interface: &str, queues: u32) -> Result<()> {
     let (has, _) = queues::count(folder, interface)?;
     match queues {
         _ if queues == has => Ok(()),

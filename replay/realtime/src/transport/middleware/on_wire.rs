@@ -20,7 +20,7 @@ use crate::transport::Submitted;
 use crate::transport::{Arrival, End, Wire};
 
 /// `on_wire = "strict"` and its like.
-pub struct OnWire;
+pub(crate) struct OnWire;
 
 /// Its name, and its key.
 const ON_WIRE: &str = "on_wire";

@@ -31,7 +31,7 @@ impl MiddlewarePlan {
     }
 
     /// Names of what is asked for and declares this, from the cable outwards.
-    pub fn declaring(&self, declares: impl Fn(Declared) -> bool) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn declaring(&self, declares: impl Fn(Declared) -> bool) -> impl Iterator<Item = &'static str> {
         self.layers.iter().filter(move |(kind, _)| declares(kind.declares())).map(|(kind, _)| kind.name())
     }
 

@@ -15,7 +15,7 @@ use crate::transport::Submitted;
 use crate::transport::{End, Wire};
 
 /// `limit = "1Gbps"`.
-pub struct RateLimit;
+pub(crate) struct RateLimit;
 
 impl Named for RateLimit {
     fn name(&self) -> &'static str {

@@ -16,7 +16,7 @@ use crate::transport::Submitted;
 use crate::transport::{Arrival, End, Wire};
 
 /// `readdress = true`.
-pub struct Readdress;
+pub(crate) struct Readdress;
 
 impl Named for Readdress {
     fn name(&self) -> &'static str {

@@ -16,7 +16,7 @@ use crate::transport::Submitted;
 use crate::transport::{Arrival, End, Wire};
 
 /// `tap = "FILE.pcapng"`.
-pub struct Tap;
+pub(crate) struct Tap;
 
 /// How the file's name must end.
 const SUFFIX: &str = ".pcapng";
