@@ -1,7 +1,7 @@
-//! May times at the two sides be compared?
+//! Whether times at the two sides may be compared.
 //!
 //! Generation times and the senders' captures are in the senders' clock, a server's capture is in its own. They are the
-//! same clock in virtual time and within one process; two hosts agree as far as somebody says (PTP: `--offset 0s`), or as packets
+//! same clock in virtual time and within one process; two hosts agree as far as the user states (PTP: `--offset 0s`), or as packets
 //! prove: an update takes no negative time to the server, and an acknowledgement none back, so the offset lies
 //! between the largest of one difference and the smallest of the other. Its middle is the estimate, half of its width
 //! the uncertainty. Otherwise one-way times are not told.
@@ -47,7 +47,7 @@ pub struct Offset {
 enum Relation {
     /// One clock.
     Same,
-    /// Somebody said so.
+    /// Stated by the user.
     Given(Offset),
     /// From acknowledgements, so many updates and so many acknowledgements.
     Estimated(Offset, usize, usize),
@@ -115,7 +115,7 @@ impl Clocks {
         }
     }
 
-    /// May a time at the server be compared with one at a sender?
+    /// Returns whether a time at the server may be compared with one at a sender.
     pub fn comparable(&self) -> bool {
         !matches!(self.relation, Relation::Unknown(_)) && self.origin != Origin::FirstPacket
     }

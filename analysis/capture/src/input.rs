@@ -196,7 +196,7 @@ impl Input {
         }
     }
 
-    /// The next packet that has a time, as captured: for whoever looks for clocks.
+    /// The next packet that has a time, as captured: for the search for clocks.
     pub(crate) fn next_stamped(&mut self) -> Option<(Stamp, Option<(u8, Sight)>)> {
         loop {
             let packet = match &mut self.reader {

@@ -1,4 +1,4 @@
-//! CAPTURES: metrics of what somebody recorded on a wire, without a run dir.
+//! CAPTURES: metrics of frames recorded on a wire, without a run dir.
 //!
 //! Here live the reading of captures, what can be known from them, in flat memory, and their updates as tables. Here must not live the
 //! definition of a number that run dirs have too (`pktgen-records`), nor a report. It must not print, or use `unsafe`; bad input gives a
@@ -152,7 +152,7 @@ impl CapturePlan {
     }
 }
 
-/// Is `path` one: a file, a pipe, or the run dir of a recorded interface?
+/// Returns whether `path` is a capture: a file, a pipe, or the run dir of a recorded interface.
 pub fn is_capture(path: &Path) -> bool {
     path.is_file()
         || spool::is_stream(path)
@@ -163,7 +163,7 @@ pub fn is_capture(path: &Path) -> bool {
 /// Packets between two calls of `progress`.
 const TELL_EVERY: u64 = 1 << 18;
 
-/// Analyses captures. `progress` hears how many bytes of all files were read, and of how many.
+/// Analyses captures. `progress` is called with the bytes that were read of all files, and their total.
 pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Measured> {
     if plan.server.is_empty() && plan.sender.is_empty() {
         return Err(Error::config("no capture was given"));

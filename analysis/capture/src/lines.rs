@@ -88,7 +88,7 @@ pub const DEFINITIONS: [Definition; 10] = [
 
 /// What was read, besides the numbers.
 pub(super) struct Facts<'a> {
-    /// Was there a capture of the senders, and of the server?
+    /// Whether there was a capture of the senders, and of the server.
     pub(super) sides: [bool; 2],
     /// The device only forwards.
     pub(super) forwards: bool,

@@ -22,7 +22,7 @@ use pktgen_records::metric::throughput::AtServer;
 
 /// Most workers of a capture: more are damage, or another format.
 const WORKERS_MAX: usize = 1 << 20;
-/// Sent packets of which it is remembered when they were sent: so many up to twice as many.
+/// Least number of sent packets whose times are kept; at most twice as many.
 const PENDING: usize = 1 << 22;
 
 /// Packets by format and by what they are for.
@@ -109,7 +109,7 @@ pub(super) struct Totals {
     pub(super) bins: Vec<u64>,
     /// Updates that packets represent that were not there before.
     pub(super) represented: u64,
-    /// Packets that had been there before; those of which nobody knows.
+    /// Packets that were received before; those too old to tell.
     pub(super) duplicates: u64,
     pub(super) late: u64,
     /// First copies of results; those of them of which only their contributors tell how many updates they represent.
@@ -202,7 +202,7 @@ impl Totals {
 }
 
 impl Meter {
-    /// `sender`: what was sent is seen, too. Holds at most so many bytes of numbers.
+    /// `sender`: there is a capture of the senders, too. Holds at most `memory` bytes of numbers.
     pub(super) fn new(formats: Formats, sender: bool, memory: usize) -> Self {
         Meter {
             clusters: Vec::new(),
@@ -382,7 +382,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Did any packet represent several updates?
+    /// Returns whether any packet represented several updates.
     pub(super) fn has_merged(&self) -> bool {
         self.totals.bins.iter().skip(2).any(|packets| *packets > 0)
     }

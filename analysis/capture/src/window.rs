@@ -19,7 +19,7 @@ pub(super) enum Known {
     New,
     /// It was.
     Again,
-    /// So old that nobody remembers.
+    /// Too old to tell.
     Late,
 }
 

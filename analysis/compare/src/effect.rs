@@ -112,12 +112,12 @@ impl Sample {
         Some(Sample { n, mean, deviation, exact: false, studentised })
     }
 
-    /// Are there pairs enough, or is nothing left to be told apart from chance?
+    /// Returns whether there are pairs enough, or nothing that chance could explain.
     pub(crate) fn is_judged(&self) -> bool {
         self.n >= SEEDS_MIN || self.exact || self.is_nothing()
     }
 
-    /// Is there no difference at all?
+    /// Returns whether there is no difference at all.
     pub(crate) fn is_nothing(&self) -> bool {
         self.deviation == 0.0 && self.mean == 0.0
     }

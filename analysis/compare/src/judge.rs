@@ -85,9 +85,9 @@ pub struct Judgement {
     pub direction: Direction,
     /// How much does not matter, as written.
     pub tolerance: String,
-    /// Does it count for the overall verdict?
+    /// Whether it counts for the overall verdict.
     pub required: bool,
-    /// Is the effect a share of the old value, or a difference?
+    /// Whether the effect is a share of the old value, or a difference.
     pub kind: EffectKind,
     /// The tolerance as an effect: from −… to …
     pub band: [f64; 2],
@@ -353,7 +353,7 @@ impl Judgement {
         }
     }
 
-    /// Is it not judged since its pairs are too few?
+    /// Returns whether it is not judged since its pairs are too few.
     pub(super) fn is_of_too_few(&self) -> bool {
         self.effect.is_none() && (1..SEEDS_MIN).contains(&self.pairs)
     }

@@ -102,7 +102,7 @@ pub struct Comparison {
     pub version: u32,
     /// What was compared.
     pub title: String,
-    /// Are all runs valid?
+    /// Whether all runs are valid.
     pub valid: bool,
     /// The verdict; none without a baseline.
     pub outcome: Option<Outcome>,
@@ -218,7 +218,7 @@ impl Comparison {
         comparison
     }
 
-    /// Does it fail: worse or invalid, or, if `strict`, unable to tell?
+    /// Returns whether it fails: worse or invalid, or, if `strict`, undecided.
     pub fn fails(&self, strict: bool) -> bool {
         let undecided = strict && self.outcome == Some(Outcome::CannotTell);
         !self.valid || self.outcome == Some(Outcome::Worse) || undecided

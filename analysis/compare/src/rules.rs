@@ -78,7 +78,7 @@ pub struct Rule {
     pub metric: String,
     /// Which way is better.
     pub direction: Direction,
-    /// Does it count for the overall verdict?
+    /// Whether it counts for the overall verdict.
     pub required: bool,
     tolerance: Tolerance,
     /// Where it was written, for messages.
@@ -92,7 +92,7 @@ pub struct Rules {
     pub alpha: f64,
     /// The rules.
     pub rules: Vec<Rule>,
-    /// Are they the built-in ones? Then a metric that no run has is none of our business.
+    /// Whether they are the built-in ones, of which metrics that no run has are left out.
     pub built_in: bool,
 }
 

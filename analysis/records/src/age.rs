@@ -85,7 +85,7 @@ pub struct FlowAge {
     pub peak_max_ns: Option<f64>,
     /// Age that is not exceeded for 50 %, 90 % and 99 % of the time.
     pub quantiles_ns: Option<[f64; 3]>,
-    /// Was anything delivered?
+    /// Returns whether anything was delivered.
     pub delivered: bool,
 }
 
@@ -289,7 +289,7 @@ impl Events {
     fn deliveries(&mut self, records: &Records, fates: &Fates, flows: &Flows, age_of: AgeOf) {
         let (sent, received) = (&records.sent, &records.received);
         for row in 0..received.t_recv_ps.len() {
-            // Of what has no name nobody knows the generation.
+            // Without a name the generation is unknown.
             if !is_update(received.cluster[row]) || received.packet.get(row) == Some(&NO_PACKET) {
                 continue;
             }

@@ -31,7 +31,7 @@ pub enum Fate {
     Outranked,
     /// Dropped.
     Dropped(Reason),
-    /// Nobody knows: the device is hardware.
+    /// Unknown: the device is hardware.
     Unaccounted,
 }
 
@@ -40,9 +40,9 @@ pub enum Fate {
 pub struct Fates {
     /// The fate of each packet.
     pub fate: Vec<Fate>,
-    /// Is it a later attempt of an update that was generated before?
+    /// Whether it is a later attempt of an update that was generated before.
     pub repeated: Vec<bool>,
-    /// The packet of each row of `received`; `u32::MAX` if nobody sent it.
+    /// The packet of each row of `received`; `u32::MAX` if no worker sent it.
     pub received_packet: Vec<u32>,
     /// Where the members of each row of `received` start in [`Fates::members`]; one longer than the rows.
     pub member_start: Vec<usize>,
@@ -162,7 +162,7 @@ pub fn difference(a: &Balance, b: &Balance) -> u64 {
     pairs.iter().chain(reasons.values()).map(|(x, y)| x.abs_diff(*y)).sum()
 }
 
-/// Adds `more` to `sum`, entry by entry; numbers that somebody made up do not overflow.
+/// Adds `more` to `sum`, entry by entry; invented numbers do not overflow.
 pub fn add(sum: &mut Balance, more: &Balance) {
     let pairs = [
         (&mut sum.generated, more.generated),
@@ -186,7 +186,7 @@ pub fn add(sum: &mut Balance, more: &Balance) {
     sum.unknown = sum.unknown.saturating_add(more.unknown);
 }
 
-/// Is `cluster` one of updates rather than of background traffic?
+/// Returns whether `cluster` is one of updates rather than of background traffic.
 pub fn is_update(cluster: u16) -> bool {
     cluster != NO_CLUSTER
 }

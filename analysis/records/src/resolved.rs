@@ -35,7 +35,7 @@ pub struct Resolved {
     pub fates: Fates,
     /// Ages of all flows; none in synchronous training, whose results carry no generation time.
     pub ages: Option<Ages>,
-    /// May a time at the server be compared with one at a worker?
+    /// Whether a time at the server may be compared with one at a worker.
     pub one_clock: bool,
     /// What the account is of.
     pub family: Family,
@@ -58,7 +58,7 @@ pub struct Analysis {
     pub provenance: Option<Provenance>,
     /// What the kernel or a card stamped; none unless the run asked for it.
     pub stamps: Option<StampColumns>,
-    /// Were its files compared with their digests?
+    /// Whether its files were compared with their digests.
     pub verified: Verified,
 }
 
@@ -138,7 +138,7 @@ impl Analysis {
         self.manifest.balance_by_worker.is_empty() && self.manifest.balance == Balance::default()
     }
 
-    /// Updates that nobody can account for: in the records, and between them and the counters of the run.
+    /// Updates that cannot be accounted for: in the records, and between them and the counters of the run.
     pub fn unknown(&self) -> f64 {
         let theirs = &self.manifest.balance;
         let ours = match &self.resolved {

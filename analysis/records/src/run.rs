@@ -81,11 +81,11 @@ pub struct ReceivedColumns {
     pub count: Vec<u16>,
     /// Frame lengths.
     pub bytes: Vec<u32>,
-    /// Did the server's reward gate accept them?
+    /// Whether the server's reward gate accepted them.
     pub accepted: Vec<bool>,
     /// Codes of [`Heat`], checked, or [`NO_HEAT`].
     pub heat: Vec<u8>,
-    /// Does a worker have all of a sum by key with it?
+    /// Whether a worker has all of a sum by key with it.
     pub last: Vec<bool>,
 }
 
@@ -187,7 +187,7 @@ pub struct RunData {
     pub names: Option<NameColumns>,
     /// What the kernel or a card stamped; none unless the run asked for it.
     pub stamps: Option<StampColumns>,
-    /// Were its files compared with their digests?
+    /// Whether its files were compared with their digests.
     pub verified: Verified,
 }
 

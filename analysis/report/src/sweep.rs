@@ -32,8 +32,8 @@ use crate::{baseline, group};
 use data::{GoalSummary, Labels, PointSummary, RunMade, RunSummary, SweepData, without_variant};
 
 impl SweepData {
-    /// Reads and analyses the sweep (or the single run) in `dir`; `progress` is told how many of how
-    /// many runs are done.
+    /// Reads and analyses the sweep (or the single run) in `dir`; `progress` is called with the
+    /// runs that are done, and their number.
     pub fn open(dir: &Path, progress: &mut dyn FnMut(usize, usize)) -> Result<SweepData> {
         SweepData::open_with(dir, Options::default(), progress)
     }
@@ -84,7 +84,7 @@ impl SweepData {
 pub struct Listed {
     /// Where it is.
     pub dir: PathBuf,
-    /// Does a `sweep.json` name it?
+    /// Whether a `sweep.json` names it.
     planned: bool,
     digest: Option<String>,
 }
@@ -192,7 +192,7 @@ pub fn in_parallel<T: Sync, R: Send>(
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     let Some(item) = items.get(i) else { return };
-                    // The receiver outlives the scope's threads; if it is gone nobody wants results.
+                    // The receiver outlives the scope's threads; if it is gone, results are not wanted.
                     if sender.send((i, job(item))).is_err() {
                         return;
                     }

@@ -113,7 +113,7 @@ fn chosen<'a>(lines: &'a [Line], patterns: &[String]) -> Result<Vec<&'a Line>> {
     Ok(lines.iter().filter(wanted).collect())
 }
 
-/// Does `pattern`, in which `*` stands for anything, match all of `text`?
+/// Returns whether `pattern`, in which `*` stands for anything, matches all of `text`.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

@@ -16,7 +16,7 @@ use crate::args::Analyze;
 use crate::commands::analyze::{print, say_notes};
 use crate::ui::Ui;
 
-/// Are there captures or tables among what is to be analysed?
+/// Returns whether there are captures or tables among the arguments.
 pub(super) fn asked_for(args: &Analyze) -> bool {
     !args.capture.sent.is_empty() || args.runs.iter().any(|path| is_capture(path) || is_tables(path))
 }

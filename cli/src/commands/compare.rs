@@ -61,7 +61,7 @@ pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
     Ok(u8::from(comparison.fails(args.strict)))
 }
 
-/// The same folder, also by another way?
+/// Returns whether two paths name the same folder.
 fn same(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }

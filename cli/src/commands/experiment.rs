@@ -114,7 +114,7 @@ pub(super) struct OutFolder {
 }
 
 impl OutFolder {
-    /// The folder that the user chose, or `runs/NAME-N` with the next number that nobody has.
+    /// The folder that the user chose, or `runs/NAME-N` with the next free number.
     pub(super) fn of(chosen: Option<PathBuf>, name: &str) -> Result<Self> {
         let Some(path) = chosen else { return OutFolder::free(name) };
         Ok(OutFolder { path, made: Vec::new() })

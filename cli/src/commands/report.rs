@@ -36,7 +36,7 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         }
         ([run], None, None) => report_with(run, &args.out, plots.as_ref(), options, ui),
         ([run], None, Some(file)) => {
-            // An extension that nobody can write is told before the work.
+            // An unknown extension is refused before the work.
             args.out.iter().try_for_each(|path| by_extension(path).map(drop))?;
             let data = analysed(run, options, ui)?;
             remember(run, &data, file, ui)?;
@@ -54,7 +54,7 @@ pub(super) fn report(dir: &Path, out: &[PathBuf], options: Options, ui: &Ui) -> 
 
 /// The same, with plots as files if they are wanted.
 fn report_with(dir: &Path, out: &[PathBuf], plots: Option<&Plots>, options: Options, ui: &Ui) -> Result<u8> {
-    // An extension that nobody can write is told before the work.
+    // An unknown extension is refused before the work.
     out.iter().try_for_each(|path| by_extension(path).map(drop))?;
     written(&analysed(dir, options, ui)?, dir, out, plots, ui)
 }

@@ -1,6 +1,6 @@
 //! What a number in a result is: its name, unit and labels, what it says, and which direction is better.
 //!
-//! Whoever makes a number defines it beside itself: the metrics of analysis, and studies. `pktgen explain` and
+//! A number is defined beside the code that makes it: the metrics of analysis, and studies. `pktgen explain` and
 //! docs/schema.md print definitions, and keys of reports follow from them.
 
 use serde::Serialize;
@@ -127,13 +127,13 @@ impl Definition {
         keys
     }
 
-    /// May a line of it have this key?
+    /// Returns whether a line of it may have this key.
     pub fn has_key(&self, key: &str) -> bool {
         let mut parts = key.split('/');
         parts.next() == Some(self.metric) && matches(&self.sorted(), &parts.collect::<Vec<_>>())
     }
 
-    /// Is a line with these labels, names and values, one of it?
+    /// Returns whether a line with these labels, names and values, is one of it.
     pub fn covers(&self, metric: &str, unit: &str, labels: &[(&str, &str)]) -> bool {
         let declared =
             |(name, value): &(&str, &str)| self.labels.iter().any(|label| label.name == *name && label.takes(value));

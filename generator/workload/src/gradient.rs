@@ -32,7 +32,7 @@ impl Pool {
         Pool { numbers: (0..STARTS + elements).map(|_| draw()).collect() }
     }
 
-    /// The window of update `seq` of `worker`. Whoever wants gradients in another form makes them from it; each is
+    /// The window of update `seq` of `worker`. Gradients in another form are made from it; each is
     /// `number * factor` in f32.
     #[inline]
     pub fn window(&self, worker: u32, seq: u32) -> Window<'_> {

@@ -1,7 +1,7 @@
 //! Systems, and the list of all that a program knows.
 //!
 //! A [`System`] is a value: what its packets are, and what workers, servers, programs and queues it brings. A [`Catalogue`] is
-//! made of a list of them and handed to whoever must choose one by its name: nothing here names a system.
+//! made of a list of them and passed to code that chooses one by its name: nothing here names a system.
 
 use pktgen_core::Result;
 use pktgen_core::registry::find;
@@ -20,7 +20,7 @@ pub struct System {
     pub name: &'static str,
     /// Its wire formats.
     pub formats: Formats,
-    /// What control planes of its devices are told.
+    /// Plans of control planes for its devices.
     pub planners: &'static [&'static dyn Planner],
     /// Its workers, with the servers that they send to.
     pub workers: &'static [&'static dyn WorkerKind],
@@ -50,7 +50,7 @@ pub struct Defaults {
 
 /// Every system that there is, by what they bring; each list in the order of the systems.
 pub struct Catalogue {
-    /// Their packets, and what their devices are told.
+    /// Their packets, and plans of control planes.
     pub protocols: Protocols,
     /// Workers.
     pub workers: &'static [&'static dyn WorkerKind],

@@ -35,7 +35,7 @@ use updates::Updates;
 
 /// What an account is of, with what it needs to know of it.
 pub enum Subject {
-    /// Updates of at most so many gradients; of 0 no sums are kept.
+    /// Updates of at most `elements` gradients; with 0 no sums are kept.
     Updates {
         /// Most gradients of one.
         elements: usize,
@@ -67,9 +67,9 @@ pub enum Evidence<'a> {
     Books,
     /// Nothing: the device is hardware.
     Nothing {
-        /// Who is in a job with whom.
+        /// Workers and their jobs.
         workers: &'a Population,
-        /// May the device merge or replace updates, or does it only forward them?
+        /// Whether the device may merge or replace updates, or only forwards them.
         merges: bool,
     },
 }
@@ -87,11 +87,11 @@ pub struct Receipt<'a> {
     pub packet: PacketId,
     /// How many updates it says that it represents.
     pub count: u16,
-    /// Who sums what it carries, in sums by key.
+    /// Switch or server: where its content is summed, in sums by key.
     pub heat: Option<Heat>,
     /// Which part of an aggregate of many packets it is.
     pub part: Option<u32>,
-    /// Does a worker have all of that aggregate with it?
+    /// Whether a worker has all of that aggregate with it.
     pub last: bool,
     /// What it carries.
     pub carried: Carried<'a>,
@@ -124,7 +124,7 @@ pub struct Ledger {
 }
 
 impl Carried<'_> {
-    /// Is it these gradients, as they lie in packets?
+    /// Returns whether it is these gradients, as they lie in packets.
     #[inline]
     fn is_gradients(&self, values: &[f32]) -> bool {
         match self {
@@ -140,7 +140,7 @@ impl Carried<'_> {
         }
     }
 
-    /// Is it these sums of integers, as they lie in packets?
+    /// Returns whether it is these sums of integers, as they lie in packets.
     #[inline]
     fn is_sums(&self, sums: &[i32]) -> bool {
         match self {
@@ -185,7 +185,7 @@ impl Ledger {
         Ledger { account, counts: FateCounts::new(workers), black_box }
     }
 
-    /// Can it make contributions again by itself?
+    /// Returns whether it can make contributions again by itself.
     pub fn knows_content(&self) -> bool {
         !matches!(self.account, Account::Updates(_))
     }
@@ -246,7 +246,7 @@ impl Ledger {
             (Account::Updates(own), Some(device)) => device.update(own, receipt, counts),
             (Account::Results(own), None) => own.received(receipt, counts),
             (Account::Results(own), Some(device)) => device.result(own, receipt, counts),
-            // What is hot is summed, and nobody knows of whom.
+            // What is hot is summed, without a list of members.
             (Account::Pairs(_), Some(_)) if receipt.heat == Some(Heat::Hot) => SumOk::Unknown,
             (Account::Pairs(own), _) => own.received(receipt, counts),
         }
@@ -305,7 +305,7 @@ impl Ledger {
         }
     }
 
-    /// Do packets reach the server without their names?
+    /// Returns whether packets reach the server without their names.
     pub fn is_nameless(&self) -> bool {
         matches!(&self.account, Account::Updates(own) if own.is_nameless())
     }

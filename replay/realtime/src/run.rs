@@ -147,7 +147,7 @@ impl Experiment {
         Experiment { command, ..self }
     }
 
-    /// Somebody looks on at its runs in real time.
+    /// Publishes live statistics of its runs in real time to `view`.
     pub fn watched_by(self, view: Arc<View>) -> Self {
         Experiment { view: Some(view), ..self }
     }
@@ -214,7 +214,7 @@ impl Experiment {
             return Ok(vec![finished]);
         }
         let claim = claim(out)?;
-        // Who looks in while the runs are under way sees which there will be.
+        // While the runs are under way the folder says which there will be.
         self.write_sweep(out, None)?;
         drop(claim);
         // Runs in real time would disturb each other.
@@ -224,7 +224,7 @@ impl Experiment {
         Ok(finished)
     }
 
-    /// Plans one run of every point; is any of them in real time?
+    /// Plans one run of every point; returns whether any of them is in real time.
     fn check_points(&self) -> Result<bool> {
         let mut real_time = false;
         let mut seen = HashSet::new();
@@ -557,7 +557,7 @@ pub struct Finished {
     pub balance: Balance,
     /// What is known of a device that keeps no books.
     pub unseen: Option<Unseen>,
-    /// May its numbers be used?
+    /// Whether its numbers may be used.
     pub validity: Validity,
     /// How far it got.
     pub state: RunState,
@@ -572,7 +572,7 @@ fn text(document: &Document, key: &str, default: &str) -> String {
     document.get(key).map_or(default.to_owned(), Value::to_label)
 }
 
-/// Do the workers, of the experiment or of a variant, train in iterations?
+/// Returns whether the workers, of the experiment or of a variant, train in iterations.
 fn is_synchronous(catalogue: &Catalogue, document: &Document) -> bool {
     let named = text(document, "endpoint.workers", "");
     named.is_empty() && text(document, "workload.kind", "") == "dense"

@@ -143,7 +143,7 @@ header! {
 }
 
 impl Header {
-    /// Is it about cold parameters, which the server sums?
+    /// Returns whether it is about cold parameters, which the server sums.
     #[inline]
     pub const fn is_cold(&self) -> bool {
         matches!(heat_of(self.seq), Heat::Cold)

@@ -1,7 +1,7 @@
 //! Libra's switch (LIBRA §3.4 to §3.6): it sums hot parameters, acknowledges every packet that it takes, and sends the sums
 //! to the workers when an iteration is over.
 //!
-//! Who sent a packet is told by its source address, as for SwitchML. `docs/libra.md` is the protocol. `packets` has what the
+//! The source address of a packet names its worker, as for SwitchML. `docs/libra.md` is the protocol. `packets` has what the
 //! switch does with each kind, `job` what it knows of a job and of a worker, `registers` the sums, `records` what keeps them from being added to twice, `results` the copies
 //! that its CPU sends again, `state` how all of it moves to a standby switch. What is not for the switch goes where it
 //! is addressed. Beside standby switches the device in the middle sums nothing: it sends what workers have for the switch
@@ -129,7 +129,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// A packet with so many pairs was added.
+    /// A packet with `pairs` pairs was added.
     #[inline]
     fn add(&mut self, passes: Passes, pairs: usize) {
         self.added += 1;

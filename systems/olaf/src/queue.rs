@@ -100,7 +100,7 @@ pub enum MergedReward {
 pub struct OlafSettings {
     /// Segments of memory, one update each.
     pub slots: u32,
-    /// Does the update in transmission hold its slot?
+    /// Whether the update in transmission holds its slot.
     pub hold_slot: bool,
     /// Rewards further apart than this are not comparable; none switches the filter off.
     pub threshold: Option<f32>,

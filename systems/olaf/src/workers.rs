@@ -197,7 +197,7 @@ impl Workers for TransmissionControl {
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
         for _ in 0..BURST {
             let Some(update) = self.sender.due(until) else { break };
-            // Traffic of no cluster has nobody who would answer.
+            // Traffic of no cluster gets no answer.
             if update.cluster == NO_CLUSTER || self.decide(&update, host) {
                 self.sender.send(&update, pool, host);
             } else {

@@ -90,7 +90,7 @@ pub(crate) struct ChipSettings {
     pub result_chunk: u32,
     /// Threads of all processing engines together (§1: thousands; the number is our reading).
     pub threads: u32,
-    /// Are adds waited for?
+    /// Whether adds are waited for.
     pub adds: Adds,
     /// Where the sums are.
     pub buffer: BufferMemory,

@@ -81,7 +81,7 @@ pub fn values<'a>(payload: &'a [u8], header: &Header) -> &'a [u8] {
     &payload[HEADER..HEADER + usize::from(header.elements) * 4]
 }
 
-/// Length of a frame with so many gradients.
+/// Length of a frame with `elements` gradients.
 pub const fn frame_bytes(elements: u16) -> usize {
     HEAD + HEADER + elements as usize * 4
 }

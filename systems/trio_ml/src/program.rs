@@ -1,7 +1,7 @@
 //! Trio-ML: in-network aggregation with straggler mitigation on a Trio router (Trio §4, §5, §6.3, A.1).
 //!
 //! Contributions of a job's sources are summed per block; the Result goes down to all workers of the job or, on a device
-//! below another, up as one more contribution. Timer threads give up blocks that nobody touched for a while. What happens
+//! below another, up as one more contribution. Timer threads give up blocks that were not touched for a while. What happens
 //! to a packet is decided when it arrives, in the order of arrival; how long it takes is the chip's matter
 //! ([`Chip`]): a Result leaves when the threads of all its members have ended. docs/trio.md has what the paper says and
 //! what we choose.
@@ -79,7 +79,7 @@ impl ProgramKind for TrioMlKind {
     }
 }
 
-/// Do the jobs fit the header's 8-bit fields (Figure 8)?
+/// Checks that the jobs fit the header's 8-bit fields (Figure 8).
 fn check(place: &Place) -> Result<()> {
     if place.jobs.len() > 256 {
         return Err(Error::config(format!(
@@ -136,7 +136,7 @@ enum Way {
 struct TrioMl {
     place: Place,
     settings: Settings,
-    /// By id; none where nobody contributes here.
+    /// By id; none where no worker contributes here.
     jobs: Vec<Option<JobRecord>>,
     table: Table,
     /// One set of timer threads for each timeout of the device's jobs.
@@ -313,7 +313,7 @@ impl TrioMl {
         }
         // Figure 17: the mask says who takes part.
         if !job.src_mask.has(header.source) {
-            // Nobody waits for a source that was taken out; what it sends still counts (ours).
+            // No block waits for a source that was taken out; what it sends still counts (ours).
             if !job.watch.hear(header.source) {
                 return Err(Reason::UnknownSource);
             }

@@ -12,7 +12,7 @@ use crate::registry::suggest;
 use crate::regular::check_regular;
 use crate::{Error, Result};
 
-/// What an experiment file may hold at its top, for whoever reads it in part and for the error about an unknown name.
+/// What an experiment file may hold at its top, for readers of parts of it and for the error about an unknown name.
 pub const SECTIONS: &[&str] = &[
     "name",
     "about",
@@ -209,7 +209,7 @@ impl Document {
         }
     }
 
-    /// Ends the reading of a section: refuses keys that nobody asked for.
+    /// Ends the reading of a section: refuses keys that no reader asked for.
     pub fn close(&mut self, section: Section) -> Result<()> {
         let (name, resolved) = section.finish()?;
         if !resolved.is_empty() {

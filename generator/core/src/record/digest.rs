@@ -201,7 +201,7 @@ pub fn manifest_digest(text: &[u8]) -> String {
     format!("sha256:{}", hex(&hash.finalize()))
 }
 
-/// Were the files of a run compared with their digests?
+/// Whether the files of a run were compared with their digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verified {
     /// All of them, and they are what was written.

@@ -1,6 +1,6 @@
 //! The one judge of validity: from the facts of a run to faults and notes.
 //!
-//! Whoever has the facts calls it: `replay` from its ledger when a run ends, `merge` when parts are joined, `analysis` from the records
+//! Called where the facts are: by `replay` from its ledger when a run ends, `merge` when parts are joined, `analysis` from the records
 //! when it reads them. A fault makes a run invalid, a note does not; both are values with a code, and their sentences are made here.
 
 use std::fmt;
@@ -162,7 +162,7 @@ findings! {
         ClocksWithin = "clocks_within" { ns: u64 } =>
             "workers and server are on different hosts, whose wall clocks are {:.3} us apart at most: one-way ages and latencies may be \
              off by as much", *ns as f64 / 1000.0;
-        /// Wall clocks are apart by nobody knows what.
+        /// Wall clocks differ by an unknown amount.
         ClocksUnknown = "clocks_unknown" { why: String } =>
             "one-way ages and latencies are withheld: workers and server are on different hosts, and nobody knows how far their clocks \
              are apart ({why}); keep both by PTP (ptp4l, phc2sys) or chronyd, or say it: pktgen merge --clock-error 1us";
@@ -227,7 +227,7 @@ impl Incidents {
 /// What is known of a device that keeps no books, by what arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unseen {
-    /// May it merge or replace updates, as its program is declared?
+    /// Whether it may merge or replace updates, as its program is declared.
     pub merges: bool,
     /// Packets that arrived again.
     pub duplicates: u64,
@@ -248,9 +248,9 @@ pub struct Unseen {
 pub struct Facts {
     /// Is it one part of a run? Its account is settled when parts are joined.
     pub part: bool,
-    /// Is it a run in real time, whose roles ended by themselves?
+    /// Whether it is a run in real time whose roles ended by themselves.
     pub real_time: bool,
-    /// Was it ended early by its user?
+    /// Whether its user ended it early.
     pub interrupted: bool,
     /// Where every update went.
     pub balance: Balance,
@@ -368,7 +368,7 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
 }
 
 impl Fault {
-    /// Does it say that frames were lost outside the device?
+    /// Returns whether it says that frames were lost outside the device.
     pub fn loses_frames(&self) -> bool {
         match self {
             Fault::FramesLost { .. } => true,
@@ -377,7 +377,7 @@ impl Fault {
         }
     }
 
-    /// Did it end the run before everything was sent?
+    /// Returns whether it ended the run before everything was sent.
     pub(crate) fn ends_early(&self) -> bool {
         match self {
             Fault::RoleFailed { .. } => true,
@@ -387,7 +387,7 @@ impl Fault {
     }
 }
 
-/// May the numbers be used?
+/// Whether the numbers may be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validity {
     /// Why not, if not.
@@ -397,7 +397,7 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// Is there no fault?
+    /// Returns whether there is no fault.
     pub fn is_valid(&self) -> bool {
         self.faults.is_empty()
     }

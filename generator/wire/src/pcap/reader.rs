@@ -22,7 +22,7 @@ pub struct Packet<'a> {
     pub link_type: u16,
     /// When it was captured; simple packet blocks do not say.
     pub time: Option<Stamp>,
-    /// Its time is rounded down to a multiple of so many ps.
+    /// Resolution of its time, which is rounded down, in ps.
     pub resolution_ps: u64,
     /// Its length on the wire; never less than what was kept.
     pub len: u32,

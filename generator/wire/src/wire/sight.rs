@@ -65,7 +65,7 @@ pub enum Delivery {
     Unsaid,
 }
 
-/// A packet as somebody who counts sees it.
+/// What a passive observer learns from one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
     /// What it is for.
@@ -128,7 +128,7 @@ pub fn look(link_type: u16, bytes: &[u8]) -> Look<'_> {
     glance(link_type, bytes).map_or_else(|| look_closely(link_type, bytes), Look::Udp)
 }
 
-/// The same of all but very few packets, for whoever has many: none where only [`look`] can tell.
+/// The same of all but very few packets, for many packets: none where only [`look`] can tell.
 #[inline]
 pub fn glance(link_type: u16, bytes: &[u8]) -> Option<Datagram<'_>> {
     let head = bytes.first_chunk::<HEAD>()?;

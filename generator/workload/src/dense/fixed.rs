@@ -55,7 +55,7 @@ pub(super) struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Can no element leave 32 bits?
+    /// Returns whether no element can leave 32 bits.
     #[inline]
     fn fits(&self, scale: f32) -> bool {
         self.peak * self.factor * scale.abs() < LIMIT

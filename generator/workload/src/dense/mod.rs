@@ -46,7 +46,7 @@ pub struct Plan {
     pub compute_jitter: f64,
     /// Share of the gradients that are not 0, as far as it is known: they are sent anyway.
     pub density: f64,
-    /// Who slows down, and how.
+    /// Which workers slow down, and how.
     pub slowness: Slowness,
     /// Typical iteration time, where it is given.
     pub typical: Option<Time>,
@@ -212,7 +212,7 @@ impl Dense {
         self.plan.typical
     }
 
-    /// Who slows down.
+    /// Which workers slow down.
     pub fn stragglers(&self) -> &Stragglers {
         &self.stragglers
     }

@@ -110,7 +110,7 @@ pub struct Outcome {
     pub beyond_horizon: bool,
     /// Reasons against the run's numbers.
     pub faults: Vec<Fault>,
-    /// Buffers that nobody released although nothing was in flight: a defect.
+    /// Buffers that were not released although nothing was in flight: a defect.
     pub leaked: usize,
 }
 
@@ -244,7 +244,7 @@ impl Simulation {
         Ok(Outcome { interrupted, cut, beyond_horizon, goal_reached, ..self.finish(!early) })
     }
 
-    /// Would the control plane act on a network where nothing will happen any more?
+    /// Returns whether only the control plane would still act.
     fn only_control_is_left(&mut self, slot: u32) -> bool {
         if !matches!(self.slots[slot as usize], Slot::Control) {
             return false;

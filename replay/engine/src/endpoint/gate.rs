@@ -53,9 +53,9 @@ impl FromValue for Carries {
 pub(super) enum Mode {
     /// At each packet, and its sender is answered at once.
     Asynchronous,
-    /// When a number of updates has come, and all workers of the cluster are told; nobody waits for it.
+    /// When a number of updates has come; all workers of the cluster get an ACK, and none waits for it.
     Periodic,
-    /// When each worker's update of the round has come; all are told, and wait for it.
+    /// When each worker's update of the round has come; all wait for the ACK.
     Synchronous,
 }
 
@@ -75,7 +75,7 @@ struct Learns {
     /// Updates that make a step in periodic mode, if not as many as workers.
     batch: Option<u32>,
     step: Step,
-    /// Does a step count for as many as the updates that it is of?
+    /// Whether a step counts for as many as the updates that it is of.
     per_update: bool,
 }
 
@@ -101,7 +101,7 @@ impl Learns {
     }
 }
 
-/// Who is answered now.
+/// Which workers are answered now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Sender,
@@ -116,7 +116,7 @@ struct Model {
     reward: f64,
     /// What its steps remember, g_a among it; empty before the first accepted update.
     memory: Memory,
-    /// w. Where workers do not learn, nobody knows their first weights, so it begins at 0.
+    /// w. Where workers do not learn, their first weights are unknown, so it begins at 0.
     weights: Vec<f32>,
     /// The sum of accepted gradients since the last step, and how many updates they are of.
     waiting: (Vec<f32>, u32),
@@ -134,7 +134,7 @@ pub(super) struct Models {
     how: Learns,
     gate: Gate,
     rate: f32,
-    /// Are average and weights asked for?
+    /// Whether average and weights are asked for.
     learns: bool,
     models: Vec<Model>,
 }
@@ -198,7 +198,7 @@ impl Models {
     }
 
     /// An update of `cluster` with this reward that represents `count` updates, the sum of whose gradients
-    /// (little-endian f32s) is `sum`. Is it accepted, and who is answered?
+    /// (little-endian f32s) is `sum`. Returns whether it is accepted, and which workers are answered.
     pub(super) fn update(&mut self, cluster: u16, reward: f32, count: u16, sum: &[u8]) -> (bool, Answer) {
         let Some(model) = self.models.get_mut(usize::from(cluster)) else { return (true, Answer::Sender) };
         let reward = f64::from(reward);

@@ -1,4 +1,4 @@
-//! What all workers of synchronous training have in common, whatever they send: where they are, who hears a frame, whose
+//! What all workers of synchronous training have in common, whatever they send: where they are, which of them a frame is for, whose
 //! turn it is, and which way a frame goes by its addresses.
 
 use std::ops::Range;
@@ -20,14 +20,14 @@ pub struct Roster {
     host_of: Arc<Vec<NodeId>>,
     /// Workers of each node.
     at_node: Vec<Vec<u32>>,
-    /// Who hears the frame at hand.
+    /// The workers that the frame at hand is for.
     pub hearers: Vec<u32>,
     /// Their timers.
     pub calendar: Calendar,
 }
 
 impl Roster {
-    /// Of jobs with so many workers each.
+    /// Of jobs with `workers_per_job` workers each.
     pub fn new(facts: &Facts, workers_per_job: u32) -> Self {
         let mut at_node: Vec<Vec<u32>> = Vec::new();
         for (worker, node) in facts.host_of.iter().enumerate() {
@@ -49,7 +49,7 @@ impl Roster {
         (host.outgoing.len() < BURST && t != NEVER && t <= until).then_some((t, worker))
     }
 
-    /// Finds who of `job` hears `frame` at `node`.
+    /// Finds the workers of `job` that `frame` at `node` is for.
     pub fn find_hearers(&mut self, node: NodeId, job: u16, frame: &[u8]) {
         let first = u32::from(job) * self.workers_per_job;
         let jobs_own: Range<u32> = first..first + self.workers_per_job;
@@ -80,7 +80,7 @@ pub enum FrameDirection {
 }
 
 impl FrameDirection {
-    /// By the addresses of `frame`; none if it is nobody's.
+    /// By the addresses of `frame`; none if it matches no worker.
     pub fn of(frame: &[u8], facts: &Facts) -> Option<FrameDirection> {
         let (workers, to) = (facts.workers.len(), target_ip(frame));
         if let Some(worker) = worker_of(source_ip(frame), workers) {

@@ -33,7 +33,7 @@ pub const ALL_WORKERS: NodeId = NodeId::MAX;
 /// Frames of one worker that may wait for its link: enough to keep it busy, few enough to stay in the cache.
 const UNSENT_MAX: u32 = 8;
 
-/// What a result says of itself.
+/// The header of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultHead {
     /// Job; none if the protocol does not name it.
@@ -71,7 +71,7 @@ pub struct Contribution {
 
 /// What the protocols do differently.
 pub trait RoundProtocol: Send {
-    /// Headers of a worker's frames of so many bytes.
+    /// Headers of a worker's frames of `frame_bytes`.
     fn template(&self, worker: u32, frame_bytes: usize) -> Template;
     /// Length of the frame of a block.
     fn frame_bytes(&self, dense: &Dense, block: u32) -> usize;
@@ -79,11 +79,11 @@ pub trait RoundProtocol: Send {
     fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32;
     /// Reads a result; none if it is not one.
     fn parse(&self, layout: &Layout, payload: &[u8]) -> Option<ResultHead>;
-    /// Is it news of the device that asks for nothing, and no result?
+    /// Returns whether it is a notice of the device and no result.
     fn is_notice(&self, _payload: &[u8]) -> bool {
         false
     }
-    /// May a block go out only when the result of the one that used its slot before is there?
+    /// Returns whether a block may leave only when the result of the one that used its slot before is there.
     fn has_slots(&self) -> bool;
     /// What else than a loss may keep results from coming.
     fn delays(&self) -> &'static str;

@@ -140,7 +140,7 @@ pub fn row(update: &Update, attempt: u8, t_due: Time) -> Sent {
     }
 }
 
-/// Who is in which cluster now, at which host.
+/// The workers of each cluster now, by host.
 pub struct Audience {
     workers: Arc<Population>,
     host_of: Arc<Vec<NodeId>>,

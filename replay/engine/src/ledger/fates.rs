@@ -64,7 +64,7 @@ impl Fates {
     }
 }
 
-/// The fates of all workers' packets, and what was said of packets that nobody has under way.
+/// The fates of all workers' packets, and the rows about packets that are not under way.
 pub(super) struct FateCounts {
     pub by_worker: Vec<Fates>,
     pub strangers: u64,

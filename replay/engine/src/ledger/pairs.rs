@@ -376,7 +376,7 @@ impl PairSums {
         self.exactness = exactness;
     }
 
-    /// A transmission was in a sum that nobody has.
+    /// A transmission was in a sum that was lost.
     fn uncount(&mut self, packet: PacketId) {
         if let Some(counted) = self.counted.get_mut(update(packet)) {
             (counted.sums, counted.lost) = (counted.sums.saturating_sub(1), true);

@@ -35,7 +35,7 @@ impl Updates {
         Updates { chains: Chains::new(workers), values: Vec::new(), stride: elements, goal, departed }
     }
 
-    /// Do packets reach the server without their names?
+    /// Returns whether packets reach the server without their names.
     pub(super) fn is_nameless(&self) -> bool {
         self.departed.is_some()
     }
@@ -159,7 +159,7 @@ impl Updates {
         counts.stranger_if(!known);
     }
 
-    /// One transmission is delivered; nobody else with it.
+    /// One transmission is delivered, alone.
     pub(super) fn deliver_one(&mut self, packet: PacketId, alone: bool, counts: &mut FateCounts) {
         self.chains.end(packet, |member, _| counts.of(member).count(Fate::Delivered, alone));
     }

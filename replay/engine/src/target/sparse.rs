@@ -8,7 +8,7 @@ use pktgen_workload::sparse::float::Tables;
 use pktgen_workload::sparse::layout::Layout;
 use pktgen_workload::sparse::shards::Shards;
 
-/// What a switch that sums hot parameters is told.
+/// What the control plane configures in a switch that sums hot parameters.
 #[derive(Clone)]
 pub struct SparsePlace {
     /// Jobs, workers, hot parameters.
@@ -19,7 +19,7 @@ pub struct SparsePlace {
     pub shards: Arc<Shards>,
     /// Hot packets that a worker may have unacknowledged.
     pub window: u32,
-    /// Do workers pull, instead of waiting for each other?
+    /// Whether workers pull, instead of waiting for each other.
     pub asynchronous: bool,
     /// How often a packet may go through the pipeline again.
     pub max_recirculations: u32,

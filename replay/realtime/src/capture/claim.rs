@@ -8,7 +8,7 @@ use pktgen_core::{Error, Result};
 /// The file that holds a folder until it holds something else.
 const MARKER: &str = ".claimed";
 
-/// An empty folder that nobody else gets; free again when it is dropped. Held until its first file is there.
+/// An empty folder of this process alone; free again when it is dropped. Held until its first file is there.
 #[derive(Debug)]
 pub struct Claim {
     dir: PathBuf,
@@ -23,12 +23,12 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Whoever reads the folder takes no notice of it.
+        // Readers of the folder ignore it.
         let _ = std::fs::remove_file(self.dir.join(MARKER));
     }
 }
 
-/// Makes `dir` a new, empty folder, or takes an empty one; what holds anything is somebody's. Of several processes at once
+/// Makes `dir` a new, empty folder, or takes an empty one; a folder that holds anything is refused. Of several processes at once
 /// one gets it.
 pub fn claim(dir: &Path) -> Result<Claim> {
     std::fs::create_dir_all(dir).map_err(Error::io("create folder", dir))?;

@@ -171,7 +171,7 @@ impl RunDir {
     pub fn create(claim: Claim, manifest: &Manifest, wanted: Wanted) -> Result<Self> {
         let dir = claim.dir();
         write_manifest(dir, manifest)?;
-        // Whole times, so that whoever analyses the packets gets the very numbers of the run.
+        // Whole times, so that an analysis of the packets gives the very numbers of the run.
         let anchor_unix_ns = manifest.anchor_unix_ns;
         let options =
             WriterOptions { anchor_unix_ns, remainders: true, hashed: true, ..WriterOptions::new(Form::Pcapng) };
@@ -328,7 +328,7 @@ pub struct ServerRows<'a> {
 }
 
 impl RunDir {
-    /// The parts for three threads. The threads that write are started here, by a thread that is nobody's.
+    /// The parts for three threads. The threads that write are started here, by a thread that has no role.
     pub fn sides(&mut self) -> Result<Sides<'_>> {
         let records = self.records;
         if self.rounds.is_some() && self.server {

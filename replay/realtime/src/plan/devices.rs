@@ -64,7 +64,7 @@ pub(super) fn check_room(training: &mut Training, devices: &[Option<Device>]) ->
     training.timeout_ps = limits.iter().filter_map(|own| own.timeout).min();
     if let Some((served, remedy)) = limits.iter().find_map(|own| own.jobs.filter(|(n, _)| *n < training.jobs)) {
         return Err(Error::config(format!(
-            "workload.jobs = {}: the device serves {served}, and the workers of others would wait for ever; {remedy}",
+            "workload.jobs = {}: the device serves {served}, and other jobs would never complete; {remedy}",
             training.jobs
         )));
     }
@@ -74,7 +74,7 @@ pub(super) fn check_room(training: &mut Training, devices: &[Option<Device>]) ->
         return Ok(None);
     }
     let text = format!(
-        "workers have up to {} blocks outstanding and {key} = {room}: what has no room is dropped, and nobody sends it again; lower \
+        "workers have up to {} blocks outstanding and {key} = {room}: blocks beyond that are dropped and never retransmitted; lower \
          the workers' window (endpoint.window, endpoint.pool) or raise {key}",
         training.window
     );
@@ -191,7 +191,7 @@ impl Devices {
         })
     }
 
-    /// Do devices stamp the number of active clusters into ACKs?
+    /// Returns whether devices stamp the number of active clusters into ACKs.
     fn tells_congestion(&self) -> bool {
         self.program.identifies() && self.queue.needs_identified()
     }

@@ -145,7 +145,7 @@ pub(super) fn run(
         let facts = meeting.facts(&clock, reading());
         let host = facts.iter().cloned().chain(clock.facts()).collect();
         began.replace(facts);
-        // Whoever kills it from here on leaves a run dir that can be joined with the others'.
+        // Killed from here on it leaves a run dir that can be joined with the others'.
         write_manifest(&path, &Manifest { anchor_unix_ns: clock.anchor_unix_ns(), host, ..about.clone() })?;
         Ok(clock)
     };
@@ -181,7 +181,7 @@ pub(super) fn run(
         manifest.incidents.notes.push(Note::TopSpeed {});
     }
     if task.roles.part().is_some() {
-        // Whoever stops a part that serves wants it to end.
+        // A part that serves ends by being stopped.
         outcome.interrupted &= task.roles.workers;
         let part = task.roles.part().unwrap_or("roles");
         manifest.incidents.notes.push(Note::Part { part: part.to_owned() });

@@ -217,7 +217,7 @@ impl AfPacket {
         Self::open_in(interface, options, None)
     }
 
-    /// Opens one of several, which hears nothing yet.
+    /// Opens one of several, which receives nothing yet.
     fn open_in(interface: &str, options: AfPacketOptions, group: Option<&mut Group>) -> Result<Self> {
         // Refused where it is down or has no carrier: the kernel would take nothing, and say nothing.
         Interface::open(interface)?;
@@ -401,7 +401,7 @@ impl AfPacket {
         }
     }
 
-    /// So many frames were taken; does the card refuse more?
+    /// `taken` frames were taken; says whether the card refuses more.
     fn submitted(&self, taken: usize) -> Submitted {
         Submitted { taken, lost: 0, refused: self.stall.refuses() }
     }

@@ -84,7 +84,7 @@ impl PacketRing {
         self.card_only = true;
     }
 
-    /// Is there something to receive?
+    /// Returns whether there is something to receive.
     pub(crate) fn is_ready(&self) -> bool {
         self.left > 0 || self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }

@@ -112,7 +112,7 @@ pub struct TransportPlan {
     pub queues: u32,
     /// af_packet: which queue a frame comes to.
     pub fanout: Fanout,
-    /// Who stamps what arrives at the server.
+    /// Whether kernel or card stamps what arrives at the server.
     pub stamps: Stamps,
     /// Every so many frames of the workers one is stamped when it leaves; 0 for none.
     pub sent_stamps_every: u32,
@@ -357,7 +357,7 @@ impl TransportPlan {
         if self.has_server { &End::ALL } else { &End::LOWER }
     }
 
-    /// May each queue of the workers' end send by itself?
+    /// Returns whether each queue of the workers' end may send by itself.
     pub(crate) fn sends_from_all(&self) -> bool {
         // What needs no privileges has no interfaces of its own: those may be given for another kind.
         let name = self.interfaces.get(End::Workers as usize).filter(|_| self.kind.capabilities().privileged);
@@ -398,7 +398,7 @@ fn queues(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
     Ok(queues)
 }
 
-/// Who stamps what the server receives? Refused where nobody would.
+/// Whether kernel or card stamps what the server receives. Refused where neither would.
 fn stamps(kind: &dyn Transport, section: &mut Section) -> Result<Stamps> {
     let stamps: Stamps = section.get("stamps", "none")?;
     if stamps != Stamps::None {
@@ -408,7 +408,7 @@ fn stamps(kind: &dyn Transport, section: &mut Section) -> Result<Stamps> {
     Ok(stamps)
 }
 
-/// How many frames there are to one that is stamped when it leaves. Refused where nobody would.
+/// How many frames there are to one that is stamped when it leaves. Refused where none would be.
 fn sent_stamps(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
     let every: u32 = section.get("sent_stamps_every", 0u32)?;
     if every > 0 {

@@ -27,7 +27,7 @@ pub(super) struct Member {
     pub(super) record: Record,
     /// The last iteration that it ended.
     pub(super) ended: Option<u32>,
-    /// The last iteration of which it was told that its results are no more.
+    /// The last iteration whose results it was reported to have missed.
     pub(super) missed: Option<u32>,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Job {
     pub(super) registers: Registers,
     /// The packet that was the first to be added to the registers.
     pub(super) opener: Option<PacketId>,
-    /// Who ended the iteration.
+    /// The workers that ended the iteration.
     pub(super) ended: Ranks,
     /// The last iteration whose sums were sent.
     pub(super) finished: Option<u32>,

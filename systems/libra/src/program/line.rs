@@ -16,7 +16,7 @@ pub(super) enum To {
     Port(u16),
     /// To all workers of its job.
     Everyone {
-        /// Is it the first result of its sum?
+        /// Whether it is the first result of its sum.
         first: bool,
     },
 }

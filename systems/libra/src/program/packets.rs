@@ -131,7 +131,7 @@ impl Libra {
             return context.drop(*frame, Reason::UnknownJob);
         };
         let newer = member.ended.is_none_or(|last| iteration > last);
-        // Nobody ends an iteration while others have not ended the one before, if this switch knows all that was sent.
+        // No worker ends an iteration while others have not ended the one before, if this switch knows all that was sent.
         if newer && job.ended.contains(member.rank) && !member.record.is_open() {
             return context.drop(*frame, Reason::Malformed);
         }
@@ -169,7 +169,7 @@ impl Libra {
         }
     }
 
-    /// Does nobody of this job wait for anything? Only then a worker may leave: what it has said would die with the switch.
+    /// Returns whether no worker of this job waits for anything. Only then one may leave: what it has said would die with the switch.
     fn have_all_left(&self, job: u16) -> bool {
         let last = self.known.sparse.iterations();
         let mut own = self.members.iter().filter(|member| member.job == job);
@@ -199,7 +199,7 @@ impl Libra {
         ended(worker) == Some(iteration) && behind && job.finished.is_none_or(|finished| finished < iteration)
     }
 
-    /// An empty result for a worker that waits for one which nobody has any more.
+    /// An empty result for a worker that waits for one which is lost.
     fn tell_over(&mut self, worker: u32, number: u8, iteration: u32, asked: Frame, context: &mut Context) {
         let (Some(member), Some(job)) = (self.members.get_mut(worker as usize), self.jobs.get(usize::from(number)))
         else {
@@ -293,7 +293,7 @@ impl Libra {
             cluster: number,
             flow,
             head: HEAD as u8,
-            // Nobody sent what is in a result without a sum: it has no place in the books.
+            // No worker sent what is in a result without a sum: it has no place in the books.
             kind: if kept.opener.is_some() { Kind::Result } else { Kind::Control },
         };
         self.send(frame, to);

@@ -28,7 +28,7 @@ pub(super) struct Kept {
     /// Which of how many packets of the iteration's results it is.
     pub(super) part: (u16, u16),
     pub(super) iteration: u32,
-    /// Who has not acknowledged it.
+    /// The workers that have not acknowledged it.
     pub(super) missing: Ranks,
     /// How often it was sent again.
     pub(super) attempt: u8,
@@ -102,14 +102,14 @@ impl Results {
         self.trim();
     }
 
-    /// Lets go of what nobody misses.
+    /// Drops what no worker misses.
     pub(super) fn trim(&mut self) {
         while self.kept.pop_front_if(|kept| kept.missing.is_empty()).is_some() {
             self.first = self.first.wrapping_add(1);
         }
     }
 
-    /// All that somebody misses, with their numbers.
+    /// All results that a worker misses, with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Kept)> {
         let numbers = (0u32..).map(|at| self.first.wrapping_add(at));
         numbers.zip(&self.kept).filter(|(_, kept)| !kept.missing.is_empty())
@@ -188,7 +188,7 @@ impl Timers {
         level.pop_front_if(|(at, ..)| *at <= t).map(|(_, job, number)| (job, number))
     }
 
-    /// Forgets the first ones, as long as they are of results that nobody misses.
+    /// Forgets the first ones, as long as they are of results that no worker misses.
     pub(super) fn trim(&mut self, mut missed: impl FnMut(u16, u32) -> bool) {
         for level in &mut self.levels {
             while level.pop_front_if(|(_, job, number)| !missed(*job, *number)).is_some() {}

@@ -160,7 +160,7 @@ struct Delivered {
 }
 
 impl Delivered {
-    /// Is this the first copy of a result?
+    /// Returns whether this is the first copy of a result.
     fn is_new(&mut self, number: u32, head: &ResultHead) -> bool {
         let first = number.wrapping_sub(head.part.into());
         if self.parts.is_empty() || first > self.first {
@@ -171,7 +171,7 @@ impl Delivered {
         part.is_some_and(|part| !std::mem::replace(part, true))
     }
 
-    /// A worker has all of a sum: is it the first one?
+    /// A worker has all of a sum: returns whether it is the first one.
     fn is_over(&mut self, number: u32, head: &ResultHead) -> bool {
         self.over.insert(number.wrapping_sub(head.part.into()))
     }
@@ -259,7 +259,7 @@ impl SparseWorkers {
                 self.send(worker, &due, t, pool, host);
                 continue;
             }
-            // One in which it has nothing to send and waits for nobody is over at once.
+            // An iteration without anything to send or to wait for is over at once.
             let SparseWorkers { workers, packing, settings, .. } = self;
             let own = &mut workers[worker as usize];
             let Some(row) = own.end_if_all(t, packing, settings.failover) else { break };

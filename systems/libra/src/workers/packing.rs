@@ -27,11 +27,11 @@ pub(super) struct Rules {
     /// From what Algorithm 1 estimates how many packets there are.
     pub estimate: Estimate,
     pub max_recirculations: u32,
-    /// Does a switch sum the hot ones?
+    /// Whether a switch sums the hot ones.
     pub hot: bool,
     /// Pairs of a cold packet.
     pub cold_pairs: usize,
-    /// Do workers pull before each iteration but the first?
+    /// Whether workers pull before each iteration but the first.
     pub pulls: bool,
 }
 

@@ -25,7 +25,7 @@ impl Seen {
         number < self.next.saturating_add(self.window)
     }
 
-    /// Has this number arrived?
+    /// Returns whether this number has arrived.
     #[inline]
     pub(super) fn has(&self, number: u32) -> bool {
         if number >= self.next {

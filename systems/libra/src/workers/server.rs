@@ -127,7 +127,7 @@ impl SparseServer {
                 }
                 format::Kind::End => self.end(&header, number, frame, pool.payload(frame)),
                 format::Kind::Ack => {
-                    // One that comes again is nobody's fault.
+                    // A duplicate is no fault.
                     self.results.acknowledged(frame.worker, number, &mut self.ready);
                     self.serve_ready(frame.t);
                     true

@@ -41,7 +41,7 @@ struct Results {
     total: Option<u32>,
     got: Vec<bool>,
     count: u32,
-    /// Nobody added anything, as far as the switch knows.
+    /// No worker added anything, as far as the switch knows.
     empty: bool,
 }
 
@@ -297,7 +297,7 @@ impl Worker {
         }
         let rules = &packing.rules;
         let last = self.iteration + 1 == rules.sparse.iterations();
-        // Asynchronous workers hear of the switches' sums when all training is over.
+        // Asynchronous workers get the switches' sums when all training is over.
         let hot = !rules.hot || self.results.iter().all(Results::are_all) || (rules.pulls && !last);
         let cold = rules.pulls || self.unanswered == 0;
         if !(hot && cold) {

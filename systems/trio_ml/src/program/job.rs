@@ -31,9 +31,9 @@ pub(crate) struct JobRecord {
     pub block_total_cnt: u64,
     /// Sources in the mask.
     pub src_cnt: u8,
-    /// Who may contribute now.
+    /// The sources that may contribute now.
     pub src_mask: Mask,
-    /// Workers that each source stands for; 0 for nobody.
+    /// Workers that each source stands for; 0 for none.
     pub workers_of: Box<[u8; 256]>,
     /// Workers of all sources.
     pub workers: u8,
@@ -49,7 +49,7 @@ pub(crate) struct JobRecord {
     pub finished: FinishedBlocks,
     /// Records that late packets opened, the oldest first; those that are gone since are passed over.
     pub late: VecDeque<(u32, u32, PacketId)>,
-    /// Who straggles.
+    /// Counts of stragglers.
     pub watch: StragglerCounts,
 }
 

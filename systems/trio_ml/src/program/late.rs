@@ -40,7 +40,7 @@ impl FinishedBlocks {
         self.entries[place] = Entry { block, generation, used: true };
     }
 
-    /// Was the block finished in this generation or in a later one?
+    /// Returns whether the block was finished in this generation or in a later one.
     #[inline]
     pub fn knows(&self, block: u32, generation: u16) -> bool {
         let entry = self.entries[self.place(block)];

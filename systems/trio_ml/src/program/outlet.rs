@@ -90,7 +90,7 @@ pub fn result(
     degraded
 }
 
-/// The job's workers are told that `source` is out of service.
+/// Notifies the job's workers that `source` is out of service.
 pub(crate) fn notify(t: Time, id: u8, source: u8, job: &JobRecord, place: &Place, context: &mut Context) {
     let header = Header { job: id, age_op: STRAGGLER, source, ..Default::default() };
     let template = Template::new((SERVER_IP, PORT), (group_ip(u16::from(id)), PORT), FRAME_MIN);

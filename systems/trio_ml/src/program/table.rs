@@ -26,7 +26,7 @@ pub(crate) struct BlockRecord {
     pub grad_cnt: u16,
     /// Contributions so far.
     pub rcvd_cnt: u8,
-    /// Who has contributed.
+    /// The sources that have contributed.
     pub rcvd_mask: Mask,
     /// Iteration; the figure has no room for it, though §4 tells iterations apart by it.
     pub generation: u16,

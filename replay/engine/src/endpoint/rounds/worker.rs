@@ -82,7 +82,7 @@ pub struct Worker {
     /// When it had computed, or will have.
     pub t_ready: Time,
     delay: Time,
-    /// The shortest iteration in which nobody was missing and it was not held up; [`NEVER`] before there is one.
+    /// The shortest iteration with all workers in which it was not held up; [`NEVER`] before there is one.
     shortest: Time,
     /// Spans in which it is held up, in order.
     held_up: Vec<(Time, Time)>,
@@ -108,7 +108,7 @@ pub struct Worker {
     timeouts: u32,
     threshold: u32,
     patience: u32,
-    /// The latest time that it was told of: nothing is sent before.
+    /// The latest time that it was called with: nothing is sent before.
     now: Time,
 }
 
@@ -195,12 +195,12 @@ impl Worker {
         self.phase = Phase::Computing;
     }
 
-    /// The exponent that it was told for what packet `index` carries.
+    /// The exponent that the result named for what packet `index` carries.
     pub fn told(&self, layout: &Layout, index: u32) -> i8 {
         layout.block_of(index).and_then(|block| self.exponents.get(block as usize)).copied().unwrap_or(0)
     }
 
-    /// Has it ended its last iteration?
+    /// Returns whether it has ended its last iteration.
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
     }
@@ -277,7 +277,7 @@ impl Worker {
     fn overdue(&mut self, t: Time, settings: &Settings) -> Option<(u32, u8)> {
         let timeout = self.timeout(settings)?;
         while let Some(&(since, block, attempt)) = self.waiting.front() {
-            // What has no further number is given up: nobody could tell one more transmission from the last.
+            // What has no further number is given up: one more transmission could not be told from the last.
             if self.rounds[0].has(block) || attempt == ATTEMPT_MAX {
                 self.waiting.pop_front();
             } else if since.saturating_add(timeout) <= t {
@@ -318,7 +318,7 @@ impl Worker {
         (iteration == self.iteration && at <= t).then_some(at)
     }
 
-    /// Has it contributed to a block, or passed its iteration?
+    /// Returns whether it has contributed to a block, or passed its iteration.
     pub fn contributed(&self, iteration: u32, block: u32) -> bool {
         iteration < self.iteration || (iteration == self.iteration && self.left_at[block as usize] != NEVER)
     }

@@ -126,7 +126,7 @@ impl<'a> DeviceRole<'a> {
             if busy > 0 || next > now {
                 moved = now;
             }
-            // What is due and not taken for long waits for somebody who is gone.
+            // What is due and not taken for long waits for a peer that is gone.
             if busy > 0 || (next != NEVER && now - moved < PATIENCE) {
                 quiet_since = now;
                 self.look(shared, now);

@@ -38,7 +38,7 @@ pub(super) const SKIPPED: Time = Time::MIN;
 
 /// What one queue sends of a round: frames that are due one after the other.
 pub(super) struct Chunk {
-    /// Where the bytes of the round's frames are; none while nobody sends it.
+    /// Where the bytes of the round's frames are; none while it is not being sent.
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) frames: Vec<Frame>,
     rows: Vec<Sent>,
@@ -67,7 +67,7 @@ struct Lane {
 
 /// What is next of a queue.
 enum Next {
-    /// A row, and when its frame left, or was due if it was kept back; [`Time::MIN`] if nobody sent it.
+    /// A row, and when its frame left, or was due if it was kept back; [`Time::MIN`] if it was not sent.
     Row(Time),
     /// Nothing was sent that was not written.
     Nothing,
@@ -92,7 +92,7 @@ pub(super) struct Feeder {
     /// Those that are being sent, the earliest first. A queue gives its parts back in their order.
     under_way: VecDeque<Round>,
     lanes: Vec<Lane>,
-    /// Every so-manieth worker is of this process.
+    /// This process runs every n-th worker.
     stride: u32,
     /// Deadlines mean something.
     paced: bool,
@@ -101,7 +101,7 @@ pub(super) struct Feeder {
     latest: Time,
     /// Cut off by `until`.
     cut: bool,
-    /// Where those who look on hear of it.
+    /// Where live statistics are published, if they are.
     shown: Option<Arc<SentBy>>,
 }
 
@@ -152,7 +152,7 @@ impl Feeder {
         Ok((feeder, chunks))
     }
 
-    /// Somebody looks on.
+    /// Publishes live statistics to `sent`.
     pub(super) fn show(&mut self, sent: Arc<SentBy>) {
         sent.counted(0);
         self.shown = Some(sent);
@@ -170,7 +170,7 @@ impl Feeder {
             if !more {
                 shared.fed_all.store(true, Ordering::Release);
             }
-            // Parts that nobody gave back stay where they are: their updates were never generated.
+            // Parts that did not come back stay where they are: their updates were never generated.
             if pumps_over || !more && self.free.len() == CHUNKS {
                 return Ok(());
             }

@@ -13,7 +13,7 @@ use crate::transport::{Arrival, Submitted, Wire};
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 
-/// Takes a frame off a wire into the pool, its time still open; none if it is nobody's.
+/// Takes a frame off a wire into the pool, its time still open; none if it matches no known worker.
 pub(super) fn take(arrival: &Arrival, pool: &mut Pool, facts: &Facts) -> Option<Frame> {
     let bytes = unpadded(arrival.bytes);
     if bytes.len() < HEAD || bytes.len() > pool.stride() {

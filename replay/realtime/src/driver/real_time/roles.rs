@@ -79,7 +79,7 @@ impl Roles {
         End::ALL.into_iter().filter(holds).collect()
     }
 
-    /// Is this end of a cable theirs?
+    /// Returns whether this end of a cable is theirs.
     pub fn holds(self, end: End) -> bool {
         match end {
             End::Workers => self.workers,

@@ -32,7 +32,7 @@ pub(super) struct ServerRole<'a> {
     counters: Counters,
     /// Time that it worked.
     busy: Time,
-    /// Where those who look on hear of it.
+    /// Where live statistics are published, if they are.
     shown: Option<Feed>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> ServerRole<'a> {
         }
     }
 
-    /// Somebody looks on.
+    /// Publishes live statistics to `feed`.
     pub(super) fn show(&mut self, feed: Feed) {
         self.shown = Some(feed);
     }
@@ -104,7 +104,7 @@ impl<'a> ServerRole<'a> {
             if found + sent > 0 || self.waiting.next() > now {
                 moved = now;
             }
-            // What is due and not taken for long waits for somebody who is gone.
+            // What is due and not taken for long waits for a peer that is gone.
             if found + sent > 0 || (self.waiting.len() > 0 && now - moved < PATIENCE) {
                 quiet_since = now;
             } else if shared.over(quiet_since) || ended {

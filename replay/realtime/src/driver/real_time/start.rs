@@ -25,7 +25,7 @@ use crate::transport::gather::{Over, Receiver, Tally, gather, imbalance};
 use crate::transport::middleware::{self, Site};
 use crate::transport::{End, Nowhere, Pacing, Ports, TransportPlan, Wire};
 
-/// How often progress is told.
+/// How often progress is reported.
 const TELL: Duration = Duration::from_millis(100);
 /// Time begins so long after the threads are started.
 const LEAD: Time = 20 * MS;

@@ -97,7 +97,7 @@ pub(super) struct Results {
     batches: Vec<Batch>,
     free: Vec<u32>,
     timers: BinaryHeap<Timer>,
-    /// Results that nobody acknowledged, and the worker of the first.
+    /// Results that were never acknowledged, and the worker of the first.
     pub(super) given_up: Option<(u64, u32)>,
 }
 

@@ -46,7 +46,7 @@ impl Service {
         Service { rate, per_packet, free_at: 0, busy: 0, pairs: 0 }
     }
 
-    /// When a message with so many pairs that is there at `t` is done.
+    /// When a message with `pairs` pairs that is there at `t` is done.
     #[inline]
     pub(super) fn serve(&mut self, t: Time, pairs: usize) -> Time {
         let per_pair = if self.rate > 0 { pairs as Time * SECOND / self.rate } else { 0 };
