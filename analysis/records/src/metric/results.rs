@@ -127,7 +127,8 @@ impl Metric for Results {
 
 /// What the name of a counter says about its unit.
 fn unit(counter: &str) -> &'static str {
-    if counter.ends_with("_ps") { "ps" } else { "count" }
+    const UNITS: [(&str, &str); 4] = [("_ps", "ps"), ("_ns", "ns"), ("_ppm", "ppm"), ("_bytes", "bytes")];
+    UNITS.iter().find(|(end, _)| counter.ends_with(end)).map_or("count", |(_, unit)| unit)
 }
 
 fn times(results: &ResultColumns, timeout_ps: Option<i64>, out: &mut Vec<Line>) -> Result<()> {

@@ -276,12 +276,15 @@ impl Wire for Incoming {
     }
 
     fn mode(&self) -> String {
-        format!(
-            "reads {} in its own time, from {} ns since 1970; frames the other way have no file and are dropped: {} so far",
-            self.path.display(),
-            self.anchor_unix_ns.unwrap_or(0),
-            self.dropped
-        )
+        format!("reads {} in its own time; frames the other way have no file and are dropped", self.path.display())
+    }
+
+    /// What was not known when it was opened.
+    fn notes(&mut self) -> Vec<(String, String)> {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let mut notes = vec![(format!("pcap.dropped.{name}"), self.dropped.to_string())];
+        notes.extend(self.anchor_unix_ns.map(|ns| (format!("pcap.anchor_unix_ns.{name}"), ns.to_string())));
+        notes
     }
 }
 

@@ -115,7 +115,10 @@ fn waiting_moves_time_to_the_next_frame_or_by_the_timeout() {
     assert_eq!(plan.file_clock.now(), 9 * MS + 7 * NS, "after the end only the timeout counts");
     assert_eq!(wire.counters().received, 3);
     wire.send(&[&[0; 20]]).unwrap();
-    assert!(wire.mode().contains("dropped: 1 so far"), "{}", wire.mode());
+    let notes = wire.notes();
+    let said = |start: &str| notes.iter().find(|(name, _)| name.starts_with(start)).map(|(_, value)| value.as_str());
+    assert_eq!(said("pcap.dropped."), Some("1"), "{notes:?}");
+    assert!(said("pcap.anchor_unix_ns.").is_some_and(|ns| ns != "0"), "{notes:?}");
 }
 
 /// A capture from somewhere else, with today's times.
