@@ -63,7 +63,7 @@ const COUNTS: [Definition; 3] = [
     recorded("results_degraded", "results", Better::Lower, "Those of them that lack sources."),
     recorded("results_again", "results", Better::Lower, "Those of them whose block the worker had a result of."),
 ];
-const COUNTERS: [Definition; 7] = [
+const COUNTERS: [Definition; 10] = [
     counted("replies", "results", Better::Neither, "Results at workers, whatever was recorded."),
     counted("clipped", "elements", Better::Lower, "Gradients that did not fit 32 bits when they were scaled, and were clipped."),
     counted(
@@ -83,6 +83,9 @@ const COUNTERS: [Definition; 7] = [
         "What devices, servers and controllers counted: of several the sum, or the largest (docs/records.md, Counters).",
     ),
     device("ps", "Times that the programs of devices summed up; their names end in `_ps`."),
+    device("ns", "Times that devices and servers measured; their names end in `_ns`."),
+    device("ppm", "Shares that devices tell, in millionths; their names end in `_ppm`."),
+    device("bytes", "Memory and traffic of devices; their names end in `_bytes`."),
 ];
 
 const COUNTER: [Label; 1] = [Label::new("counter", "the counter's name")];
