@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pktgen_core::Result;
 use pktgen_realtime::driver::real_time::Serve;
-use pktgen_realtime::run::{Crew, Experiment, Meeting, RankFlag};
+use pktgen_realtime::run::{Experiment, Meeting, RankCrew, RankFlag};
 
 use crate::args::Replay;
 use crate::commands::experiment::{OutFolder, say_validity};
@@ -16,7 +16,7 @@ use crate::ui::{Ui, stop_flag};
 pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui) -> Result<u8> {
     let flags = &args.ranks;
     let place = rank.place(&|name| std::env::var(name).ok())?;
-    let crew = Crew::new(place, flags.roles.as_deref())?;
+    let crew = RankCrew::new(place, flags.roles.as_deref())?;
     let stop = stop_flag();
     let looking = Live::new(&args.looking, stop.clone(), ui)?;
     let experiment = looking.watch(experiment);

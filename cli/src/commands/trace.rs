@@ -11,7 +11,7 @@ use pktgen_core::units::{Decimal, Rate, Size};
 use pktgen_core::{Error, Result};
 use pktgen_records::human;
 use pktgen_registry::all;
-use pktgen_workload::trace::{self, FRAME_BYTES, ImportOptions, Info, Scaling, TraceManifest};
+use pktgen_workload::trace::{self, FRAME_BYTES, ImportOptions, Info, ScalePlan, TraceManifest};
 use pktgen_workload::workload;
 
 use crate::args::{Convert, Experiment, Scale, Trace};
@@ -42,7 +42,7 @@ fn scale(args: Scale, ui: &Ui) -> Result<()> {
     let time = time.map(|t| t.parse::<Decimal>().map_err(|e| flag("--time", e))).transpose()?;
     let bytes = bytes.map(|b| frame_bytes("--bytes", &b)).transpose()?;
     zero_is_wrong(&[("--clusters", clusters.map(u32::from)), ("--workers", workers), ("--updates", updates)])?;
-    let scaling = Scaling { clusters, workers, updates, offered, time, skew, bytes, seed };
+    let scaling = ScalePlan { clusters, workers, updates, offered, time, skew, bytes, seed };
     let manifest = trace::scale(&input, &out, &scaling)?;
     made(&out, &manifest, ui);
     if let Some(words) = manifest.details.get("left_out").filter(|_| !ui.json()) {

@@ -7,7 +7,7 @@ use pktgen_core::seed::Seed;
 use pktgen_core::topology::Population;
 use pktgen_wire::wire::frame::HEAD;
 use pktgen_wire::wire::update::{UPDATE_HEAD, elements_in};
-use pktgen_workload::gradient::Pool;
+use pktgen_workload::gradient::GradientPool;
 use pktgen_workload::workload::Update;
 use pktgen_workload::workload::build::Builder;
 
@@ -17,7 +17,7 @@ const BURST: usize = 64;
 fn build(c: &mut Criterion) {
     let workers = Population::regular(9, 3);
     let mut builder = Builder::new(&workers, false);
-    let pool = Pool::new(Seed(1), elements_in(BYTES));
+    let pool = GradientPool::new(Seed(1), elements_in(BYTES));
     let mut frames = vec![[0u8; BYTES]; BURST];
     let mut seq = 0u32;
     let mut group = c.benchmark_group("build");

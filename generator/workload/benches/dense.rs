@@ -6,10 +6,10 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_core::seed::Seed;
 use pktgen_workload::dense::fixed::{ATP_SCALE, scale_of};
-use pktgen_workload::dense::{Dense, Plan};
+use pktgen_workload::dense::{Dense, DensePlan};
 
 fn content(c: &mut Criterion) {
-    let Ok(dense) = Dense::new(Plan::default(), Seed(1)) else { panic!("the default plan is one") };
+    let Ok(dense) = Dense::new(DensePlan::default(), Seed(1)) else { panic!("the default plan is one") };
     let elements = usize::from(dense.elements_per_packet());
     let (mut numbers, mut bytes) = (vec![0i32; elements], vec![0u8; elements * 4]);
     let mut floats = vec![0f32; elements];

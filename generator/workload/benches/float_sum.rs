@@ -4,12 +4,12 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_core::seed::Seed;
-use pktgen_workload::gradient::Pool;
+use pktgen_workload::gradient::GradientPool;
 use pktgen_workload::sparse::float::Tables;
 
 fn gradients(n: usize) -> Vec<f32> {
     let mut bytes = vec![0; n * 4];
-    Pool::new(Seed(1), n).fill(1, 2, &mut bytes);
+    GradientPool::new(Seed(1), n).fill(1, 2, &mut bytes);
     bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 

@@ -4,7 +4,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_core::seed::Seed;
-use pktgen_workload::sparse::{Batch, HotFrom, Plan, Sparse};
+use pktgen_workload::sparse::{Batch, HotFrom, Sparse, SparsePlan};
 
 fn batches(c: &mut Criterion) {
     let mut group = c.benchmark_group("sparse_batch");
@@ -14,8 +14,8 @@ fn batches(c: &mut Criterion) {
         ("oa", 1.0, HotFrom::Sample),
         ("ncf", 1.0, HotFrom::Exact),
     ] {
-        let Ok(plan) = Plan::of(model, scale) else { panic!("{model} is a model") };
-        let Ok(sparse) = Sparse::new(Plan { hot_from, ..plan }, Seed(1)) else { panic!("{model} is a plan") };
+        let Ok(plan) = SparsePlan::of(model, scale) else { panic!("{model} is a model") };
+        let Ok(sparse) = Sparse::new(SparsePlan { hot_from, ..plan }, Seed(1)) else { panic!("{model} is a plan") };
         let mut batch = Batch::default();
         let mut iteration = 0;
         group.throughput(Throughput::Elements((sparse.pairs() + sparse.dense()).into()));

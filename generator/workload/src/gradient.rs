@@ -14,11 +14,11 @@ pub(crate) const STARTS: usize = 1 << 12;
 
 /// The numbers that all gradients of a run are windows of.
 #[derive(Debug, Clone)]
-pub struct Pool {
+pub struct GradientPool {
     numbers: Vec<f32>,
 }
 
-impl Pool {
+impl GradientPool {
     /// A pool for updates of up to `elements` gradients.
     pub fn new(seed: Seed, elements: usize) -> Self {
         let mut stream = seed.stream("gradient.pool", 0, 0);
@@ -29,7 +29,7 @@ impl Pool {
             let magnitude = log2.sample(&mut stream).exp2();
             if sign.sample(&mut stream) < 0.0 { -magnitude as f32 } else { magnitude as f32 }
         };
-        Pool { numbers: (0..STARTS + elements).map(|_| draw()).collect() }
+        GradientPool { numbers: (0..STARTS + elements).map(|_| draw()).collect() }
     }
 
     /// The window of update `seq` of `worker`. Gradients in another form are made from it; each is
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn updates_have_distinct_repeatable_content() {
-        let pool = Pool::new(Seed(1), 46);
+        let pool = GradientPool::new(Seed(1), 46);
         let mut seen = HashSet::new();
         let mut values = vec![0u8; 46 * 4];
         for worker in 0..27 {
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_pool_has_the_measured_shape() {
-        let pool = Pool::new(Seed(1), 4096);
+        let pool = GradientPool::new(Seed(1), 4096);
         let mut logs: Vec<f32> = pool.numbers.iter().map(|x| x.abs().log2()).collect();
         logs.sort_by(f32::total_cmp);
         let quantile = |q: f64| logs[(q * (logs.len() - 1) as f64) as usize];

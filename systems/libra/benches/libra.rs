@@ -27,7 +27,7 @@ use pktgen_testing::Stopwatch;
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_workload::sparse::layout::Layout;
 use pktgen_workload::sparse::packaging::{Packaging, Packer};
-use pktgen_workload::sparse::{Batch, Plan, Sparse};
+use pktgen_workload::sparse::{Batch, Sparse, SparsePlan};
 
 const WORKERS: u32 = 8;
 const REGISTERS: u32 = 28;
@@ -91,7 +91,7 @@ fn fill(pool: &mut Pool, burst: &mut Vec<Frame>, number: u32, packets: &[Vec<(u3
 }
 
 fn switch(c: &mut Criterion) {
-    let sparse = Arc::new(Sparse::new(Plan::of("oa", 1.0).expect("known"), Seed(1)).expect("valid"));
+    let sparse = Arc::new(Sparse::new(SparsePlan::of("oa", 1.0).expect("known"), Seed(1)).expect("valid"));
     let packets = packets(&sparse);
     let mut group = c.benchmark_group("libra");
     group.throughput(Throughput::Elements(BURST as u64));
@@ -132,7 +132,7 @@ fn switch(c: &mut Criterion) {
 
 /// The sums alone: pairs of full packets, added to the registers of the model.
 fn adder(c: &mut Criterion) {
-    let sparse = Arc::new(Sparse::new(Plan::of("oa", 1.0).expect("known"), Seed(1)).expect("valid"));
+    let sparse = Arc::new(Sparse::new(SparsePlan::of("oa", 1.0).expect("known"), Seed(1)).expect("valid"));
     let packets = packets(&sparse);
     let mut group = c.benchmark_group("libra");
     group.throughput(Throughput::Elements(HOT_PAIRS as u64));

@@ -4,7 +4,7 @@ use pktgen_core::record::lanes::Number;
 use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD};
 use pktgen_wire::wire::header::Group;
-use pktgen_wire::wire::lanes::Form;
+use pktgen_wire::wire::lanes::LaneForm;
 use pktgen_wire::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest, Rule};
 use pktgen_wire::wire::sight::{Datagram, Sight, What};
 use pktgen_wire::wire::update::{
@@ -64,7 +64,7 @@ impl Format for Olaf {
 
     fn facts(&self) -> &'static FormatFacts {
         const FACTS: FormatFacts = FormatFacts {
-            lanes: Some(Form { number: Number::F32, offset: HEAD + UPDATE_HEAD, shared: false, filled: false }),
+            lanes: Some(LaneForm { number: Number::F32, offset: HEAD + UPDATE_HEAD, shared: false, filled: false }),
             updates: Captured::Ours,
             ports: Some((WORKER_PORT, PORT)),
             ..FormatFacts::new((FRAME_MIN, FRAME_MAX))

@@ -14,7 +14,7 @@ use pktgen_core::record::lanes::Number;
 use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::{HEAD, any_worker};
 use pktgen_wire::wire::header::{Group, header};
-use pktgen_wire::wire::lanes::Form;
+use pktgen_wire::wire::lanes::LaneForm;
 use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
 use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, integers};
@@ -160,7 +160,7 @@ impl Format for SwitchMl {
     fn facts(&self) -> &'static FormatFacts {
         const FACTS: FormatFacts = FormatFacts {
             delivery: Delivery::ResultsOfAll,
-            lanes: Some(Form { number: Number::I32, offset: HEAD + HEADER, shared: true, filled: true }),
+            lanes: Some(LaneForm { number: Number::I32, offset: HEAD + HEADER, shared: true, filled: true }),
             updates: Captured::OfTensors,
             ports: Some((WORKER_PORT, PORT)),
             ..FormatFacts::new((frame_bytes(ELEMENTS[0]), frame_bytes(ELEMENTS[1])))

@@ -14,7 +14,7 @@ use pktgen_core::record::lanes::Number;
 use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, any_worker, group_of};
 use pktgen_wire::wire::header::{Group, header};
-use pktgen_wire::wire::lanes::Form;
+use pktgen_wire::wire::lanes::LaneForm;
 use pktgen_wire::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
 use pktgen_wire::wire::{Format, FormatFacts, Packet, integers};
@@ -125,7 +125,7 @@ impl Format for TrioMl {
     fn facts(&self) -> &'static FormatFacts {
         const FACTS: FormatFacts = FormatFacts {
             delivery: Delivery::Results,
-            lanes: Some(Form { number: Number::I32, offset: HEAD + HEADER, shared: true, filled: false }),
+            lanes: Some(LaneForm { number: Number::I32, offset: HEAD + HEADER, shared: true, filled: false }),
             ports: Some((PORT, PORT)),
             ..FormatFacts::new((frame_bytes(0), frame_bytes(ELEMENTS_MAX)))
         };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pktgen_compare::trace::sample::{Own, Sample};
 use pktgen_compare::trace::{Fidelity, PropertyOutcome, compare, compare_samples};
 use pktgen_core::seed::Seed;
-use pktgen_workload::trace::{Reader, Scaling, Writer, scale};
+use pktgen_workload::trace::{Reader, ScalePlan, Writer, scale};
 use pktgen_workload::workload::Update;
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -57,15 +57,15 @@ fn outcome(fidelity: &Fidelity, property: &str) -> PropertyOutcome {
     *of.iter().find(|o| **o == PropertyOutcome::Fail).unwrap_or(&of[0])
 }
 
-fn large(seed: u64) -> Scaling {
-    Scaling { clusters: Some(100), workers: Some(3), seed, ..Scaling::default() }
+fn large(seed: u64) -> ScalePlan {
+    ScalePlan { clusters: Some(100), workers: Some(3), seed, ..ScalePlan::default() }
 }
 
 #[test]
 fn workers_and_times_are_scaled_faithfully() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, time) = (folder.path().join("s.parquet"), Some("0.001".parse().expect("a number")));
-    for scaling in [large(1), Scaling { time, ..Scaling::default() }, Scaling { time, ..large(2) }] {
+    for scaling in [large(1), ScalePlan { time, ..ScalePlan::default() }, ScalePlan { time, ..large(2) }] {
         scale(&recorded(RL), &path, &scaling).expect("scaled");
         let fidelity = compare(&recorded(RL), &path).expect("compared");
         assert!(fidelity.passed, "{}", fidelity.text());
@@ -78,15 +78,15 @@ fn workers_and_times_are_scaled_faithfully() {
         assert_eq!(outcome(&fidelity, "values"), PropertyOutcome::NotApplicable);
     }
     for (name, scaling) in [
-        (GRADIENTS, Scaling { bytes: Some(9000), ..large(3) }),
-        ("dense-recorded.parquet", Scaling { workers: Some(16), ..Scaling::default() }),
+        (GRADIENTS, ScalePlan { bytes: Some(9000), ..large(3) }),
+        ("dense-recorded.parquet", ScalePlan { workers: Some(16), ..ScalePlan::default() }),
     ] {
         scale(&recorded(name), &path, &scaling).expect("scaled");
         let fidelity = compare(&recorded(name), &path).expect("compared");
         assert!(fidelity.passed, "{name}\n{}", fidelity.text());
     }
     // Copies of workers in step have their times, so they are twins, and are said to be; what they push is kept.
-    scale(&recorded(SPARSE), &path, &Scaling { workers: Some(30), ..Scaling::default() }).expect("scaled");
+    scale(&recorded(SPARSE), &path, &ScalePlan { workers: Some(30), ..ScalePlan::default() }).expect("scaled");
     let sparse = compare(&recorded(SPARSE), &path).expect("compared");
     for property in ["gaps", "autocorrelation", "burstiness", "pace", "values", "keys"] {
         assert_eq!(outcome(&sparse, property), PropertyOutcome::Pass, "{}", sparse.text());
@@ -100,7 +100,7 @@ fn workers_and_times_are_scaled_faithfully() {
 fn the_scaled_trace_that_is_checked_in_is_what_its_command_makes() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s.parquet");
-    scale(&recorded(RL), &path, &Scaling { bytes: Some(256), ..large(1) }).expect("scaled");
+    scale(&recorded(RL), &path, &ScalePlan { bytes: Some(256), ..large(1) }).expect("scaled");
     assert!(read(&path) == read(&recorded("rl-recorded-300.parquet")), "traces/README.md has the command");
 }
 
@@ -207,7 +207,7 @@ fn damage_fails_by_the_property_that_it_damages() {
         // Alone, and on top of a scaling that passes.
         let original = recorded(name);
         let clusters = Some(if name == SPARSE { 3 } else { 12 });
-        scale(&original, &small, &Scaling { clusters, seed: 5, ..Scaling::default() }).expect("scaled");
+        scale(&original, &small, &ScalePlan { clusters, seed: 5, ..ScalePlan::default() }).expect("scaled");
         for (what, _, property, damage) in DAMAGES.iter().filter(|damage| damage.1 == name) {
             for sound in [&original, &small] {
                 write(&path, damage(read(sound)));
@@ -324,7 +324,7 @@ fn false_alarms_are_rare() {
     for seed in 0..repetitions() {
         let path = folder.path().join("s.parquet");
         let clusters = Some([10, 18, 40, 100][seed as usize % 4]);
-        scale(&original, &path, &Scaling { clusters, seed, ..Scaling::default() }).expect("scaled");
+        scale(&original, &path, &ScalePlan { clusters, seed, ..ScalePlan::default() }).expect("scaled");
         scaled.add(&compare_samples(&whole, &Sample::read(&path).expect("a trace")), &[]);
         // Other workers of the same job, which no scaling has made: their rates differ, so those are left out.
         let mut workers = whole.workers.clone();

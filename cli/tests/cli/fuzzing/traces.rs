@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pktgen_core::config::Document;
 use pktgen_core::seed::Seed;
-use pktgen_workload::trace::{self, ImportOptions, Scaling, Writer};
+use pktgen_workload::trace::{self, ImportOptions, ScalePlan, Writer};
 use pktgen_workload::workload::{self, Update};
 
 use super::mutate::Random;
@@ -53,7 +53,7 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
     for (path, _) in &samples.groups[which] {
         let _ = (trace::info(path), trace::check(path));
         let _ = trace::convert(std::slice::from_ref(path), &out, None, &ImportOptions::default(), "none");
-        let scaling = Scaling { clusters: Some(3), updates: Some(50), ..Scaling::default() };
+        let scaling = ScalePlan { clusters: Some(3), updates: Some(50), ..ScalePlan::default() };
         let _ = trace::scale(path, &out, &scaling);
         let text = format!("[workload]\nkind = \"sparse\"\ntrace = \"{}\"\n", path.display());
         let mut document = Document::parse(&text, "sparse").expect("it is TOML");

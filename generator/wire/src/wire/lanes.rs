@@ -4,7 +4,7 @@ use crate::record::lanes::Number;
 
 /// How the lanes of a wire format lie in its frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Form {
+pub struct LaneForm {
     /// What gradients are.
     pub number: Number,
     /// Where gradients begin in a frame.
@@ -15,7 +15,7 @@ pub struct Form {
     pub filled: bool,
 }
 
-impl Form {
+impl LaneForm {
     /// All gradients of a frame as they lie there.
     #[inline]
     pub fn values<'a>(&self, frame: &'a [u8]) -> &'a [[u8; 4]] {

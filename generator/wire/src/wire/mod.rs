@@ -93,7 +93,7 @@ pub struct FormatFacts {
     /// Which captured packets deliver updates.
     pub delivery: sight::Delivery,
     /// How lanes lie in its frames; none if they have no room for any.
-    pub lanes: Option<lanes::Form>,
+    pub lanes: Option<lanes::LaneForm>,
     /// What captured updates are to who makes a trace of them.
     pub updates: Captured,
     /// UDP port of the workers, and the one that they send to, where there are two fixed ones.

@@ -5,13 +5,13 @@
 
 use super::Dense;
 use super::fixed::{self, Block};
-use crate::gradient::{Pool, STARTS, Window};
+use crate::gradient::{GradientPool, STARTS, Window};
 use crate::seed::Seed;
 
 /// The pool and what is known of its windows.
 #[derive(Debug)]
 pub(super) struct Content {
-    pool: Pool,
+    pool: GradientPool,
     /// Largest magnitude of a whole packet's window, by where it starts: it decides whether anything can be clipped,
     /// and gives the exponent, without a look at the numbers.
     peaks: Vec<f32>,
@@ -20,7 +20,7 @@ pub(super) struct Content {
 impl Content {
     /// For packets of up to `elements` gradients.
     pub(super) fn new(seed: Seed, elements: usize) -> Self {
-        let pool = Pool::new(seed, elements);
+        let pool = GradientPool::new(seed, elements);
         let peaks = (0..STARTS).map(|start| fixed::peak(&pool.from(start)[..elements])).collect();
         Content { pool, peaks }
     }
@@ -88,13 +88,13 @@ impl Dense {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Dense, Plan};
+    use super::super::{Dense, DensePlan};
     use super::*;
     use crate::dense::fixed::{ATP_SCALE, exponent_of, quantise, scale_of};
     use std::collections::HashSet;
 
     fn dense() -> Dense {
-        let plan = Plan { elements_total: 1000, elements_per_packet: 300, iterations: 50, ..Plan::default() };
+        let plan = DensePlan { elements_total: 1000, elements_per_packet: 300, iterations: 50, ..DensePlan::default() };
         Dense::new(plan, Seed(4)).unwrap()
     }
 

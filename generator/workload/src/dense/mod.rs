@@ -27,7 +27,7 @@ pub const ELEMENTS_MAX: u16 = 2245;
 
 /// What a dense workload is made of. The default is ResNet50 on six workers (Trio §6.1) for 100 iterations.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct DensePlan {
     /// Name of the model.
     pub model: String,
     /// Elements of its gradient.
@@ -52,9 +52,9 @@ pub struct Plan {
     pub typical: Option<Time>,
 }
 
-impl Default for Plan {
+impl Default for DensePlan {
     fn default() -> Self {
-        Plan {
+        DensePlan {
             model: "resnet50".to_owned(),
             elements_total: 25_557_032,
             elements_per_packet: 1024,
@@ -70,7 +70,7 @@ impl Default for Plan {
     }
 }
 
-impl Plan {
+impl DensePlan {
     /// What is wrong with it: the key of `[workload]` to change, and why.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         let most = u64::from(u32::MAX);
@@ -133,7 +133,7 @@ impl Plan {
 /// A dense workload. A few numbers and about 40 KB of content: share it in an `Arc`.
 #[derive(Debug)]
 pub struct Dense {
-    plan: Plan,
+    plan: DensePlan,
     blocks: u32,
     last: u16,
     crew: Crew,
@@ -142,8 +142,8 @@ pub struct Dense {
 }
 
 impl Dense {
-    /// Makes it; refuses a plan that [`Plan::check`] refuses.
-    pub fn new(plan: Plan, seed: Seed) -> Result<Self> {
+    /// Makes it; refuses a plan that [`DensePlan::check`] refuses.
+    pub fn new(plan: DensePlan, seed: Seed) -> Result<Self> {
         plan.check().map_err(|(key, why)| Error::config(format!("workload.{key}: {why}")))?;
         let elements = u64::from(plan.elements_per_packet);
         Ok(Dense {
@@ -228,8 +228,8 @@ impl Dense {
 mod tests {
     use super::*;
 
-    fn dense(change: impl FnOnce(&mut Plan)) -> Result<Dense> {
-        let mut plan = Plan::default();
+    fn dense(change: impl FnOnce(&mut DensePlan)) -> Result<Dense> {
+        let mut plan = DensePlan::default();
         change(&mut plan);
         Dense::new(plan, Seed(1))
     }
@@ -278,7 +278,7 @@ mod tests {
     }
 
     /// Makes a plan worse.
-    type Change = fn(&mut Plan);
+    type Change = fn(&mut DensePlan);
 
     #[test]
     fn plans_that_cannot_be_are_refused() {

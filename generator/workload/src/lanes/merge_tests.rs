@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::{Ask, Detail, Layout, Merge, Number};
-use super::{Candidates, Decoded, Form, Member, decode};
+use super::{Candidates, Decoded, LaneForm, Member, decode};
 
 /// Sequence numbers that may be, by rank.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ impl Log {
     }
 }
 
-fn layout(form: Form, detail: Detail, merge: Merge, (workers, window): (u32, u32)) -> Layout {
+fn layout(form: LaneForm, detail: Detail, merge: Merge, (workers, window): (u32, u32)) -> Layout {
     Layout::plan((form.number, form.shared), Ask { detail, merge, window }, workers, 2000).unwrap()
 }
 
@@ -136,7 +136,7 @@ fn cases() -> impl Strategy<Value = Case> {
 proptest! {
     #[test]
     fn sums_have_the_answer_that_all_explanations_give((size, check_bits, log, moves, _) in cases(), whole in any::<bool>()) {
-        let form = if whole { Form { shared: false, ..INTEGERS } } else { FLOATS };
+        let form = if whole { LaneForm { shared: false, ..INTEGERS } } else { FLOATS };
         let ask = Ask { detail: Detail::Which, merge: Merge::Sum, window: size.1 };
         let layout = Layout::plan((form.number, form.shared), ask, size.0, 2000).unwrap();
         let layout = Layout { check_bits: layout.check_bits.min(check_bits.max(1)), ..layout };
@@ -255,7 +255,7 @@ proptest! {
         updates in prop::collection::vec((0u32..3, 0u32..4000), 200..1200),
         moves in prop::collection::vec((2u8..8, any::<usize>(), any::<usize>()), 900..1200),
     ) {
-        let form = if whole { Form { shared: false, ..INTEGERS } } else { FLOATS };
+        let form = if whole { LaneForm { shared: false, ..INTEGERS } } else { FLOATS };
         let layout = Layout::plan((form.number, form.shared), Ask { detail: Detail::Which, merge: Merge::Sum, window: 20 }, 3, 2000).unwrap();
         let updates: Vec<_> = updates.iter().map(|(rank, seq)| Member { rank: *rank, seq: *seq }).collect();
         for payload in device(&layout, &updates, &moves).into_iter().filter(|payload| payload.members.len() > 60) {
@@ -309,7 +309,7 @@ proptest! {
         window in 1u32..12,
         whole in any::<bool>(),
     ) {
-        let form = Form { shared: false, ..if whole { INTEGERS } else { FLOATS } };
+        let form = LaneForm { shared: false, ..if whole { INTEGERS } else { FLOATS } };
         let layout = Layout::plan((form.number, form.shared), Ask { detail: Detail::Who, merge: Merge::Sum, window }, 5, 2000).unwrap();
         let updates: Vec<_> = updates.iter().map(|(rank, seq)| Member { rank: *rank, seq: *seq }).collect();
         let moves: Vec<_> = (0..updates.len()).map(|i| (7, i, i / 2)).collect();

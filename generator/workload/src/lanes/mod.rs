@@ -21,7 +21,7 @@ use crate::workload::Source;
 
 pub use crate::record::LANES_MAX;
 pub use crate::record::lanes::{Ask, Detail, Layout, Merge, Number};
-pub use crate::wire::lanes::Form;
+pub use crate::wire::lanes::LaneForm;
 pub use decode::{Candidates, Decoded, Known, Member, decode};
 pub use members::{Account, Answer, Arrived, Members, SentRows};
 pub use read::read;
@@ -30,13 +30,13 @@ pub use read::read;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lanes {
     layout: Layout,
-    form: Form,
+    form: LaneForm,
     ranks: Vec<u32>,
 }
 
 impl Lanes {
     /// For these workers.
-    pub fn new(layout: Layout, form: Form, workers: &Population) -> Self {
+    pub fn new(layout: Layout, form: LaneForm, workers: &Population) -> Self {
         Lanes { layout, form, ranks: ranks(&workers.cluster_of) }
     }
 
@@ -46,7 +46,7 @@ impl Lanes {
     }
 
     /// Where it lies in frames.
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> LaneForm {
         self.form
     }
 
@@ -120,12 +120,12 @@ pub fn ranks(cluster_of: &[u16]) -> Vec<u32> {
 
 #[cfg(test)]
 mod testing {
-    use super::{Form, Number};
+    use super::{LaneForm, Number};
 
     /// Gradients that any two updates of a cluster may be added of.
-    pub const FLOATS: Form = Form { number: Number::F32, offset: 84, shared: false, filled: false };
+    pub const FLOATS: LaneForm = LaneForm { number: Number::F32, offset: 84, shared: false, filled: false };
     /// Those of a synchronous protocol.
-    pub const INTEGERS: Form = Form { number: Number::I32, offset: 54, shared: true, filled: false };
+    pub const INTEGERS: LaneForm = LaneForm { number: Number::I32, offset: 54, shared: true, filled: false };
 }
 
 #[cfg(test)]

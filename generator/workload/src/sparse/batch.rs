@@ -10,7 +10,7 @@ use super::Sparse;
 use super::curve::Curve;
 use super::hot::HotOrder;
 use super::keys::Keys;
-use crate::gradient::{Pool, STARTS};
+use crate::gradient::{GradientPool, STARTS};
 use crate::seed::{Seed, Stream, mix, unit};
 
 /// Least frequency at the end of a block, per frequency at its start.
@@ -103,7 +103,7 @@ impl Values<'_> {
 pub(super) struct Drawn {
     curve: Curve,
     pairs: f64,
-    pool: Pool,
+    pool: GradientPool,
     blocks: Vec<Block>,
     /// One more than the last hot rank.
     hot_end: u64,
@@ -114,7 +114,7 @@ impl Drawn {
     pub(super) fn new(curve: Curve, pairs: u32, seed: Seed, order: &HotOrder) -> Self {
         let pairs = f64::from(pairs);
         let hot_is_exact = matches!(order, HotOrder::Exact(_));
-        let (blocks, pool) = (blocks(&curve, pairs), Pool::new(seed, 0));
+        let (blocks, pool) = (blocks(&curve, pairs), GradientPool::new(seed, 0));
         Drawn { curve, pairs, pool, blocks, hot_end: order.end(), hot_is_exact }
     }
 
@@ -174,14 +174,14 @@ impl Sparse {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{HotFrom, Plan, Sparse};
+    use super::super::{HotFrom, Sparse, SparsePlan};
     use super::*;
     use std::collections::HashSet;
 
     const ALL: [&str; 5] = ["oa", "se", "deeplight", "lstm", "ncf"];
 
-    fn sparse(model: &str, scale: f64, change: impl FnOnce(&mut Plan)) -> Sparse {
-        let mut plan = Plan::of(model, scale).unwrap();
+    fn sparse(model: &str, scale: f64, change: impl FnOnce(&mut SparsePlan)) -> Sparse {
+        let mut plan = SparsePlan::of(model, scale).unwrap();
         change(&mut plan);
         Sparse::new(plan, Seed(5)).unwrap()
     }
@@ -248,7 +248,7 @@ mod tests {
         compare(&sparse("se", 0.1, |plan| plan.hot_from = HotFrom::Sample), 400, "se, sampled");
         compare(&sparse("se", 0.01, |plan| plan.pairs = plan.pairs_limit() as u32), 2000, "se, at the limit");
         compare(&sparse("se", 1.0, |plan| plan.pairs = 5), 20_000, "se, few pairs");
-        let zipf = |plan: &mut Plan| {
+        let zipf = |plan: &mut SparsePlan| {
             plan.curve = Curve::zipf(plan.parameters, 1.024).unwrap();
             plan.pairs = 10;
         };

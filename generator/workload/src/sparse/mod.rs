@@ -32,7 +32,7 @@ pub use batch::Batch;
 use curve::Curve;
 use hot::{Hot, HotOrder};
 use keys::Keys;
-pub use plan::{DENSE_SHARE, HotFrom, PARAMETERS_MAX, Plan};
+pub use plan::{DENSE_SHARE, HotFrom, PARAMETERS_MAX, SparsePlan};
 pub use recording::{Recording, Replay};
 
 /// A sparse workload. Share it in an `Arc`.
@@ -62,8 +62,8 @@ impl Sparse {
         self.seed
     }
 
-    /// Makes it; refuses a plan that [`Plan::check`] refuses.
-    pub fn new(plan: Plan, seed: Seed) -> Result<Self> {
+    /// Makes it; refuses a plan that [`SparsePlan::check`] refuses.
+    pub fn new(plan: SparsePlan, seed: Seed) -> Result<Self> {
         plan.check().map_err(|(key, why)| Error::config(format!("workload.{key}: {why}")))?;
         let dense = plan.dense.min(plan.hot);
         let order = match plan.hot_from {

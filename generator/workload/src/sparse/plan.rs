@@ -31,7 +31,7 @@ pub enum HotFrom {
 /// What a sparse workload is made of. Everything is after scaling. The default is online advertising (LIBRA §3.1) on
 /// eight workers for 100 iterations.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct SparsePlan {
     /// Name of the model.
     pub model: String,
     /// Sparse parameters: the ranks of the curve.
@@ -62,7 +62,7 @@ pub struct Plan {
     pub curve: Curve,
 }
 
-impl Plan {
+impl SparsePlan {
     /// A model as it is known, `scale` times as large.
     pub fn of(model: &str, scale: f64) -> Result<Self> {
         let model = find(MODELS, "model", model, "workload.model")?;
@@ -74,13 +74,13 @@ impl Plan {
         }
         let curve = facts.curve().map_err(|why| Error::config(format!("workload.curve: {why}")))?;
         let model = crate::registry::Named::name(model).to_owned();
-        let plan = Plan::of_shape(Shape { model, hot: facts.hot, hot_is_told: false, pairs: facts.pairs, curve });
+        let plan = SparsePlan::of_shape(Shape { model, hot: facts.hot, hot_is_told: false, pairs: facts.pairs, curve });
         Ok(if scale < 1.0 { plan.scaled(scale) } else { plan })
     }
 
     /// What a model is, and everything else as it is unless told.
     pub(crate) fn of_shape(shape: Shape) -> Self {
-        Plan {
+        SparsePlan {
             model: shape.model,
             parameters: shape.curve.ranks(),
             pairs: shape.pairs,
@@ -102,7 +102,7 @@ impl Plan {
     pub fn scaled(self, scale: f64) -> Self {
         let times = |n: u32| (f64::from(n) * scale).round() as u32;
         let curve = self.curve.scaled(scale);
-        Plan {
+        SparsePlan {
             parameters: curve.ranks(),
             pairs: times(self.pairs).max(1),
             dense: times(self.dense),
@@ -194,11 +194,11 @@ mod tests {
         for model in MODELS.iter().filter(|model| model.facts().is_some()) {
             let name = crate::registry::Named::name(*model);
             for scale in [1.0, 0.1, 0.01, 0.001] {
-                let plan = Plan::of(name, scale).unwrap();
+                let plan = SparsePlan::of(name, scale).unwrap();
                 plan.check().unwrap_or_else(|why| panic!("{name}, {scale}: {why:?}"));
                 assert!(f64::from(plan.pairs) / plan.pairs_limit() as f64 > 0.3, "{name}, {scale}");
             }
-            let plan = Plan::of(name, 1.0).unwrap();
+            let plan = SparsePlan::of(name, 1.0).unwrap();
             let (hot, facts) = (u64::from(plan.hot), model.facts().unwrap());
             assert!((plan.curve.share(hot) - facts.hot_share).abs() < 1e-9, "{name}");
             assert_eq!(plan.curve.stop(1000, 0.01), hot, "{name}: the rule of §5.3 stops at its hot parameters");
@@ -206,11 +206,15 @@ mod tests {
             let limit = plan.pairs_limit();
             assert!(limit as f64 <= hot as f64 / facts.hot_share);
         }
-        assert!(Plan::of("custom", 1.0).is_err() && Plan::of("oa", 0.0).is_err() && Plan::of("ao", 1.0).is_err());
+        assert!(
+            SparsePlan::of("custom", 1.0).is_err()
+                && SparsePlan::of("oa", 0.0).is_err()
+                && SparsePlan::of("ao", 1.0).is_err()
+        );
     }
 
     /// Makes a plan worse.
-    type Change = fn(&mut Plan);
+    type Change = fn(&mut SparsePlan);
 
     #[test]
     fn plans_that_cannot_be_are_refused() {
@@ -234,12 +238,12 @@ mod tests {
             }),
         ];
         for (part, change) in refused {
-            let mut plan = Plan::of("oa", 1.0).unwrap();
+            let mut plan = SparsePlan::of("oa", 1.0).unwrap();
             change(&mut plan);
             let message = Sparse::new(plan, Seed(1)).unwrap_err().to_string();
             assert!(message.contains(part) && message.contains("workload."), "{part}: {message}");
         }
-        let mut plan = Plan::of("oa", 1.0).unwrap();
+        let mut plan = SparsePlan::of("oa", 1.0).unwrap();
         plan.pairs = plan.pairs_limit() as u32;
         assert_eq!(plan.check(), Ok(()));
         plan.pairs += 1;

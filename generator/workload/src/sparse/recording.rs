@@ -177,7 +177,7 @@ impl Pushes {
     }
 }
 
-/// A workload of recorded pairs: what [`Plan`](super::Plan) says of one that is drawn.
+/// A workload of recorded pairs: what [`SparsePlan`](super::Plan) says of one that is drawn.
 #[derive(Debug)]
 pub struct Replay {
     /// Name of the model.

@@ -117,11 +117,11 @@ impl Shards {
 mod tests {
     use super::*;
     use crate::seed::Seed;
-    use crate::sparse::Plan;
+    use crate::sparse::SparsePlan;
     use proptest::prelude::*;
 
     fn sparse(jobs: u16) -> Sparse {
-        Sparse::new(Plan { jobs, workers_per_job: 2, ..Plan::of("oa", 0.01).unwrap() }, Seed(3)).unwrap()
+        Sparse::new(SparsePlan { jobs, workers_per_job: 2, ..SparsePlan::of("oa", 0.01).unwrap() }, Seed(3)).unwrap()
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use rand::RngExt;
 use super::{Finding, Study, Task};
 use crate::config::Section;
 use crate::definition::{Better, Definition};
-use crate::gradient::Pool;
+use crate::gradient::GradientPool;
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::float::integer::{Integer, Overflow, Rounding, negotiated};
@@ -88,7 +88,7 @@ impl Data {
     /// The operands, all of them.
     fn draw(self, seed: Seed, n: usize) -> Vec<f32> {
         match self {
-            Data::Gradients => Pool::new(seed, n).from(0)[..n].to_vec(),
+            Data::Gradients => GradientPool::new(seed, n).from(0)[..n].to_vec(),
             Data::Uniform => {
                 let mut stream = seed.stream("study.float_sum", 0, 0);
                 (0..n).map(|_| stream.random_range(-1.0f32..1.0)).collect()

@@ -88,7 +88,7 @@ enum Order {
 /// What is packed, and how.
 #[derive(Debug)]
 struct Plan {
-    model: sparse::Plan,
+    model: sparse::SparsePlan,
     batches: u32,
     registers: u32,
     packet_pairs: u32,
@@ -228,12 +228,12 @@ fn findings(free: &Sums, split: &Sums, batches: u32) -> Vec<Finding> {
 
 /// Reads a whole number from `least` to `most`.
 /// Reads what the batches are: the model as the workload `sparse` knows it, one worker.
-fn model(section: &mut Section, batches: u32) -> Result<sparse::Plan> {
+fn model(section: &mut Section, batches: u32) -> Result<sparse::SparsePlan> {
     let shape = shape(section)?;
     let pairs: u32 = section.get("pairs", shape.pairs)?;
     let dense: u32 = section.get("dense", (f64::from(pairs) * DENSE_SHARE).round() as u32)?;
-    let known = sparse::Plan::of_shape(shape);
-    let plan = sparse::Plan { pairs, dense, workers_per_job: 1, iterations: batches, ..known };
+    let known = sparse::SparsePlan::of_shape(shape);
+    let plan = sparse::SparsePlan { pairs, dense, workers_per_job: 1, iterations: batches, ..known };
     plan.check().map_err(|(key, why)| Error::config(format!("{}: {why}", section.place(key))))?;
     Ok(plan)
 }

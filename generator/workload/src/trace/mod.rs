@@ -20,7 +20,7 @@ pub use manifest::{TraceManifest, file_hash, manifest_path};
 pub use read::{Block, Reader};
 pub use rules::FRAME_BYTES;
 pub(crate) use rules::Rules;
-pub use scale::{Scaling, scale};
+pub use scale::{ScalePlan, scale};
 pub use schema::{TRACE, TRACE_VERSION, trace_schema};
 pub(crate) use stretch::Stretch;
 pub use write::{Writer, synthesise};

@@ -34,7 +34,7 @@ const SKEW_MAX: f64 = 4.0;
 
 /// What to make of a trace; what is none stays as it is.
 #[derive(Debug, Clone, Default)]
-pub struct Scaling {
+pub struct ScalePlan {
     /// Clusters.
     pub clusters: Option<u16>,
     /// Workers in each.
@@ -54,7 +54,7 @@ pub struct Scaling {
     pub seed: u64,
 }
 
-impl Scaling {
+impl ScalePlan {
     fn check(&self) -> Result<()> {
         let refuse = |flag: &str, value: String, allowed: &str| {
             Err(Error::config(format!("{flag}: {value} is not possible; it must be {allowed}")))
@@ -90,7 +90,7 @@ impl Scaling {
 }
 
 /// Writes `output` as `input` scaled.
-pub fn scale(input: &Path, output: &Path, scaling: &Scaling) -> Result<TraceManifest> {
+pub fn scale(input: &Path, output: &Path, scaling: &ScalePlan) -> Result<TraceManifest> {
     scaling.check()?;
     refuse_same(input, output)?;
     let mut writer = Writer::create(output)?;
@@ -130,7 +130,7 @@ fn paces(members: &[Member], skew: Option<f64>) -> Vec<f64> {
 }
 
 /// The workers that are made, in the order of their ids.
-fn walks<'a>(spool: &'a Spool, scaling: &Scaling) -> Result<Vec<Walk<'a>>> {
+fn walks<'a>(spool: &'a Spool, scaling: &ScalePlan) -> Result<Vec<Walk<'a>>> {
     let paces = paces(&spool.members, scaling.skew);
     let mut clusters: BTreeMap<u16, Vec<(&Member, f64)>> = BTreeMap::new();
     for (member, pace) in spool.members.iter().zip(paces) {
@@ -170,7 +170,7 @@ fn walks<'a>(spool: &'a Spool, scaling: &Scaling) -> Result<Vec<Walk<'a>>> {
 }
 
 /// How times are stretched; refuses a trace that would be too long.
-fn measure(walks: Vec<Walk<'_>>, scaling: &Scaling) -> Result<Stretch> {
+fn measure(walks: Vec<Walk<'_>>, scaling: &ScalePlan) -> Result<Stretch> {
     let too_long = |ps: f64| {
         let keys = "ask for fewer --updates, a higher --rate or a smaller --time";
         Err(Error::config(too_late("the last update of the scaled trace", ps, keys)))
@@ -205,7 +205,7 @@ fn write(
     mut walks: Vec<Walk<'_>>,
     spool: &Spool,
     stretch: Stretch,
-    scaling: &Scaling,
+    scaling: &ScalePlan,
     writer: &mut Writer,
 ) -> Result<()> {
     let mut heap: BinaryHeap<_> = walks.iter().map(|walk| Reverse((walk.at, walk.worker))).collect();

@@ -12,7 +12,7 @@ use super::{Driven, Known, Source, Update, Workload};
 use crate::config::{Entry, FromValue, Origin, Section, Value};
 use crate::dense::models::MODELS;
 use crate::dense::straggler::{PATTERNS, Slowness};
-use crate::dense::{self, Plan};
+use crate::dense::{self, DensePlan};
 use crate::registry::{Named, find};
 use crate::seed::Seed;
 use crate::sparse;
@@ -64,7 +64,7 @@ impl Workload for Dense {
         // A model of which every part takes the same time need not be sent whole.
         let most: Option<u32> = section.get_opt("blocks_max")?;
         let most = most.map_or(u64::MAX, |blocks| u64::from(blocks.max(1)) * u64::from(elements_per_packet));
-        let plan = Plan {
+        let plan = DensePlan {
             model,
             elements_total: elements.min(most),
             elements_per_packet,

@@ -3,7 +3,7 @@
 
 use super::repeat::{beyond_time, shift, used_up};
 use super::{Known, Source, Update};
-use crate::gradient::{Pool, tile};
+use crate::gradient::{GradientPool, tile};
 use crate::time::{HORIZON, Time};
 use crate::topology::Population;
 
@@ -22,7 +22,7 @@ pub(super) struct Facts {
     pub(super) frame_max: u32,
     pub(super) rest: Option<Time>,
     /// Gradients of updates that have none in the trace.
-    pub(super) pool: Pool,
+    pub(super) pool: GradientPool,
 }
 
 /// An update that is held.
@@ -135,7 +135,7 @@ impl Held {
 
 /// Gradients of an update that has none in the trace: every pass has the same.
 #[inline(never)]
-fn made(pool: &Pool, update: &Update, used: &[u64], values: &mut [u8]) {
+fn made(pool: &GradientPool, update: &Update, used: &[u64], values: &mut [u8]) {
     let seq = update.seq.wrapping_sub(used[update.worker as usize] as u32);
     pool.fill(update.worker, seq, values);
 }

@@ -9,7 +9,7 @@ use rand_distr::{Distribution, StandardNormal};
 use super::background::frame_bytes;
 use super::{Known, Source, Update, Workload};
 use crate::config::Section;
-use crate::gradient::Pool;
+use crate::gradient::GradientPool;
 use crate::record::PacketId;
 use crate::registry::{Named, suggest};
 use crate::schedule::{self, Pace, Timeline};
@@ -75,7 +75,7 @@ impl Workload for Rl {
             timeline,
             population: Population::regular(clusters, workers),
             rewards,
-            pool: Pool::new(seed, elements_in(bytes as usize)),
+            pool: GradientPool::new(seed, elements_in(bytes as usize)),
             bytes,
             seq: vec![0; total as usize],
             head: None,
@@ -173,7 +173,7 @@ struct Synthetic {
     timeline: Box<dyn Timeline + Send>,
     population: Population,
     rewards: Rewards,
-    pool: Pool,
+    pool: GradientPool,
     bytes: u32,
     seq: Vec<u32>,
     head: Option<Update>,

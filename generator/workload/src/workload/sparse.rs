@@ -18,7 +18,7 @@ use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::hot::{memory_limit, principle, principle_of_sample};
 use crate::sparse::read::{self, shape};
-use crate::sparse::{self, Batch, DENSE_SHARE, HotFrom, Plan};
+use crate::sparse::{self, Batch, DENSE_SHARE, HotFrom, SparsePlan};
 use crate::time::{HORIZON, Time, too_late};
 use crate::topology::Population;
 use crate::units::Span;
@@ -85,7 +85,7 @@ impl Workload for Sparse {
     }
 }
 
-fn plan(section: &mut Section, seed: Seed) -> Result<Plan> {
+fn plan(section: &mut Section, seed: Seed) -> Result<SparsePlan> {
     let shape = shape(section)?;
     let scale: f64 = section.get("scale", 1.0)?;
     let pairs: u32 = section.get("pairs", shape.pairs)?;
@@ -97,7 +97,7 @@ fn plan(section: &mut Section, seed: Seed) -> Result<Plan> {
         )));
     }
     let hot_from = section.choose("hot_from", "exact", &[("exact", HotFrom::Exact), ("sample", HotFrom::Sample)])?;
-    let plan = Plan {
+    let plan = SparsePlan {
         pairs,
         dense,
         jobs: section.get("jobs", 1u32)?,
@@ -110,7 +110,7 @@ fn plan(section: &mut Section, seed: Seed) -> Result<Plan> {
         // §5.3: precision above 90 %.
         sample_rate: section.get("sample_rate", 0.08)?,
         training_updates: section.get("training_updates", 1e8)?,
-        ..Plan::of_shape(shape.clone())
+        ..SparsePlan::of_shape(shape.clone())
     };
     let known = HotKnown { hot: shape.hot, is_told: shape.hot_is_told, dense, proportion: None };
     let (rate, updates) = (plan.sample_rate, plan.training_updates);
@@ -118,7 +118,7 @@ fn plan(section: &mut Section, seed: Seed) -> Result<Plan> {
         HotFrom::Exact => principle(&shape.curve, p, memory),
         HotFrom::Sample => principle_of_sample(&shape.curve, p, memory, rate, updates, seed),
     })?;
-    let plan = Plan { hot, ..plan };
+    let plan = SparsePlan { hot, ..plan };
     Ok(if scale < 1.0 { plan.scaled(scale) } else { plan })
 }
 

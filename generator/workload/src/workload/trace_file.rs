@@ -4,7 +4,7 @@ use super::held::{self, Held};
 use super::survey::{Leg, Survey, Traces};
 use super::{Known, Source, Update, Workload};
 use crate::config::Section;
-use crate::gradient::{Pool, tile};
+use crate::gradient::{GradientPool, tile};
 use crate::registry::{Named, find};
 use crate::schedule::{SCHEDULES, Tempo};
 use crate::seed::Seed;
@@ -59,7 +59,7 @@ fn recorded(survey: Survey, schedule: &mut Section, seed: Seed) -> Result<Record
     let Survey { legs, population, pass, frame_max, .. } = survey;
     let numbers = vec![0; population.len()];
     let mut source = Recorded {
-        pool: Pool::new(seed, elements_in((frame_max as usize).max(FRAME_MIN))),
+        pool: GradientPool::new(seed, elements_in((frame_max as usize).max(FRAME_MIN))),
         population,
         reader: Reader::open(&legs[0].path)?,
         legs,
@@ -79,7 +79,7 @@ fn recorded(survey: Survey, schedule: &mut Section, seed: Seed) -> Result<Record
 }
 
 struct Recorded {
-    pool: Pool,
+    pool: GradientPool,
     population: Population,
     /// The files; `reader` reads the one at `leg`.
     legs: Vec<Leg>,
@@ -255,7 +255,7 @@ mod tests {
             population: Population::regular(1, 2),
             frame_max: 256,
             rest: None,
-            pool: Pool::new(Seed(1), 46),
+            pool: GradientPool::new(Seed(1), 46),
         };
         let mut late = Held::new(facts());
         late.push(update(0, 0), &[]);

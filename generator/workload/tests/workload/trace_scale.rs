@@ -9,7 +9,7 @@ use pktgen_core::seed::Seed;
 use pktgen_core::time::{HORIZON, SECOND, Time};
 use pktgen_core::units::Rate;
 use pktgen_wire::wire::update::elements_in;
-use pktgen_workload::trace::{Reader, Scaling, Writer, check, scale, synthesise};
+use pktgen_workload::trace::{Reader, ScalePlan, Writer, check, scale, synthesise};
 use pktgen_workload::workload::{self, Update};
 
 /// 27 workers in 9 clusters whose gaps vary, are correlated and get longer: workers under a poisson schedule have no memory,
@@ -68,7 +68,7 @@ fn copies_keep_gaps_their_order_and_what_changes_in_time() {
     let folder = tempfile::tempdir().unwrap();
     let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
     record(&small);
-    let scaling = Scaling { clusters: Some(100), workers: Some(3), seed: 7, ..Default::default() };
+    let scaling = ScalePlan { clusters: Some(100), workers: Some(3), seed: 7, ..Default::default() };
     scale(&small, &large, &scaling).unwrap();
     assert_eq!(check(&large).unwrap().workers, 300);
     let (sources, copies) = (workers(&small), workers(&large));
@@ -99,7 +99,7 @@ fn copies_keep_gaps_their_order_and_what_changes_in_time() {
     let bytes = std::fs::read(&large).unwrap();
     scale(&small, &large, &scaling).unwrap();
     assert!(bytes == std::fs::read(&large).unwrap(), "the same seed");
-    scale(&small, &large, &Scaling { seed: 8, ..scaling }).unwrap();
+    scale(&small, &large, &ScalePlan { seed: 8, ..scaling }).unwrap();
     assert!(bytes != std::fs::read(&large).unwrap(), "another seed");
 }
 
@@ -109,7 +109,7 @@ fn times_and_rates_are_scaled() {
     let (small, made) = (folder.path().join("small.parquet"), folder.path().join("made.parquet"));
     record(&small);
     let sources = workers(&small);
-    scale(&small, &made, &Scaling { time: Some("0.001".parse().unwrap()), ..Default::default() }).unwrap();
+    scale(&small, &made, &ScalePlan { time: Some("0.001".parse().unwrap()), ..Default::default() }).unwrap();
     for (own, source) in workers(&made).iter().zip(&sources) {
         assert!(own.iter().zip(source).all(|(a, b)| a.0.t_gen == b.0.t_gen / 1000 && a.1 == b.1));
     }
@@ -119,12 +119,12 @@ fn times_and_rates_are_scaled() {
         mean(&logs.iter().map(|log| (log - middle).abs()).collect::<Vec<_>>())
     };
     for skew in [0.0, 0.5, 1.5] {
-        scale(&small, &made, &Scaling { skew: Some(skew), ..Default::default() }).unwrap();
+        scale(&small, &made, &ScalePlan { skew: Some(skew), ..Default::default() }).unwrap();
         check(&made).unwrap();
         let (found, wanted) = (spread(&made), spread(&small) * skew);
         assert!((found - wanted).abs() < 0.03, "{skew}: {found} {wanted}");
     }
-    scale(&small, &made, &Scaling { bytes: Some(9036), ..Default::default() }).unwrap();
+    scale(&small, &made, &ScalePlan { bytes: Some(9036), ..Default::default() }).unwrap();
     for (update, values) in workers(&made).concat() {
         assert!(values.len() == elements_in(9036) && values[0] == update.worker as f32 + 1.0);
         assert!(values.chunks(3).all(|v| v[0] != 0.0 && v.get(1).is_none_or(|x| *x != 0.0)), "no constant zeros");
@@ -153,7 +153,7 @@ fn iterations_and_instants_stay_together() {
         }
     }
     writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
-    let scaling = Scaling { workers: Some(5), updates: Some(90), ..Default::default() };
+    let scaling = ScalePlan { workers: Some(5), updates: Some(90), ..Default::default() };
     scale(&small, &large, &scaling).unwrap();
     assert_eq!(check(&large).unwrap().with_keys, 450);
     let (sources, copies) = (workers(&small), workers(&large));
@@ -169,7 +169,7 @@ fn iterations_and_instants_stay_together() {
     for (i, update) in block.updates.iter().enumerate() {
         assert_eq!(block.keys(i), [u64::from(update.iteration.unwrap() % 20) << 40, u64::from(update.seq % 3)]);
     }
-    let refused = scale(&small, &large, &Scaling { bytes: Some(300), ..Default::default() }).unwrap_err();
+    let refused = scale(&small, &large, &ScalePlan { bytes: Some(300), ..Default::default() }).unwrap_err();
     assert!(refused.to_string().contains("--bytes: the trace has keys"), "{refused}");
 
     // The same without iterations: copies go their own way, and frames of one instant stay together.
@@ -179,7 +179,7 @@ fn iterations_and_instants_stay_together() {
             .for_each(|k| writer.push(&Update { iteration: None, ..row(iteration, worker, k) }, &[k as f32]).unwrap());
     }
     writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
-    scale(&small, &large, &Scaling { clusters: Some(3), updates: Some(900), ..Default::default() }).unwrap();
+    scale(&small, &large, &ScalePlan { clusters: Some(3), updates: Some(900), ..Default::default() }).unwrap();
     for copy in workers(&large) {
         let torn = copy.windows(2).filter(|w| (w[1].0.t_gen == w[0].0.t_gen) == (w[1].1[0].abs() < 0.5)).count();
         assert_eq!(torn, 0, "frame 0 begins an instant, others do not");
@@ -211,7 +211,7 @@ fn instants_of_any_size_stay_together() {
     let few = [vec![(0, 2000), (1000 * us, 1)], vec![(7, 2000), (8, 1)], vec![(9, 500)]];
     for (recorded, own) in few.iter().map(|own| (own, 1)).chain([(&many, 4)]) {
         bursts(&small, own, recorded);
-        scale(&small, &large, &Scaling { workers: Some(own * 2), ..Default::default() }).unwrap();
+        scale(&small, &large, &ScalePlan { workers: Some(own * 2), ..Default::default() }).unwrap();
         let (whole, last) = (recorded[0].1 as usize, recorded[recorded.len() - 1].1 as usize);
         let n = recorded.iter().map(|(_, n)| *n as usize).sum::<usize>();
         for copy in workers(&large) {
@@ -229,7 +229,7 @@ fn wanted_updates_come_from_their_place_in_the_run() {
     let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
     record(&small);
     for wanted in [400, 3000] {
-        let scaling = Scaling { clusters: Some(20), updates: Some(wanted), ..Default::default() };
+        let scaling = ScalePlan { clusters: Some(20), updates: Some(wanted), ..Default::default() };
         scale(&small, &large, &scaling).unwrap();
         // The reward is the number in the recording; blocks are not whole at either end.
         let place = |seq: u32| f64::from(seq) * 800.0 / f64::from(wanted);
@@ -248,7 +248,7 @@ fn files_that_were_there_stay() {
     let input = std::fs::read(&small).unwrap();
     let others = ["s.parquet.rows", "s.parquet.values"].map(|name| folder.path().join(name));
     others.iter().for_each(|path| std::fs::write(path, "mine").unwrap());
-    scale(&small, &large, &Scaling { workers: Some(4), ..Default::default() }).unwrap();
+    scale(&small, &large, &ScalePlan { workers: Some(4), ..Default::default() }).unwrap();
     assert!(std::fs::read(&small).unwrap() == input, "the input is as it was");
     others.iter().for_each(|path| assert_eq!(std::fs::read(path).unwrap(), b"mine", "{}", path.display()));
 }
@@ -264,11 +264,11 @@ fn plain_flows_are_left_out_and_that_is_said() {
         writer.push(&update, &[]).unwrap();
     }
     writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
-    let manifest = scale(&small, &large, &Scaling::default()).unwrap();
+    let manifest = scale(&small, &large, &ScalePlan::default()).unwrap();
     assert_eq!((manifest.updates, check(&large).unwrap().workers), (40, 1));
     assert_eq!(manifest.details["left_out"], "40 updates of plain flows; the other workers are numbered anew");
     record(&small);
-    assert!(!scale(&small, &large, &Scaling::default()).unwrap().details.contains_key("left_out"));
+    assert!(!scale(&small, &large, &ScalePlan::default()).unwrap().details.contains_key("left_out"));
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_rate_is_met_to_the_picosecond() {
     let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
     record(&small);
     let rate = Rate::from_bps(7_000_000_013);
-    scale(&small, &large, &Scaling { offered: Some(rate), bytes: Some(300), ..Default::default() }).unwrap();
+    scale(&small, &large, &ScalePlan { offered: Some(rate), bytes: Some(300), ..Default::default() }).unwrap();
     let info = check(&large).unwrap();
     let wanted = u128::from(info.bytes) * 8 * SECOND as u128 / u128::from(rate.bps());
     assert_eq!((info.first_ps, info.last_ps as u128), (0, wanted));
@@ -293,29 +293,29 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         updates.iter().for_each(|update| writer.push(update, &[]).unwrap());
         writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
     };
-    let refuses = |scaling: Scaling, output: &str, part: &str| {
+    let refuses = |scaling: ScalePlan, output: &str, part: &str| {
         let message = scale(&small, &folder.path().join(output), &scaling).unwrap_err().to_string();
         assert!(message.contains(part), "{message}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "{part}: only the input and its manifest");
     };
     write(&[good, Update { t_gen: HORIZON / 2, seq: 1, ..good }]);
-    let none = Scaling::default;
-    refuses(Scaling { offered: Some(Rate::from_bps(0)), ..none() }, "x.parquet", "--rate");
-    refuses(Scaling { updates: Some(0), ..none() }, "x.parquet", "--updates");
-    refuses(Scaling { clusters: Some(0), ..none() }, "x.parquet", "--clusters");
-    refuses(Scaling { workers: Some(0), ..none() }, "x.parquet", "--workers");
-    refuses(Scaling { workers: Some(u32::MAX), ..none() }, "x.parquet", "--workers");
-    refuses(Scaling { bytes: Some(75), ..none() }, "x.parquet", "--bytes");
-    refuses(Scaling { time: Some("0".parse().unwrap()), ..none() }, "x.parquet", "--time");
-    refuses(Scaling { time: Some("1000".parse().unwrap()), ..none() }, "x.parquet", "26 days");
-    refuses(Scaling { skew: Some(f64::NAN), ..none() }, "x.parquet", "--skew");
-    let both = Scaling { time: Some("2".parse().unwrap()), offered: Some(Rate::from_bps(1)), ..none() };
+    let none = ScalePlan::default;
+    refuses(ScalePlan { offered: Some(Rate::from_bps(0)), ..none() }, "x.parquet", "--rate");
+    refuses(ScalePlan { updates: Some(0), ..none() }, "x.parquet", "--updates");
+    refuses(ScalePlan { clusters: Some(0), ..none() }, "x.parquet", "--clusters");
+    refuses(ScalePlan { workers: Some(0), ..none() }, "x.parquet", "--workers");
+    refuses(ScalePlan { workers: Some(u32::MAX), ..none() }, "x.parquet", "--workers");
+    refuses(ScalePlan { bytes: Some(75), ..none() }, "x.parquet", "--bytes");
+    refuses(ScalePlan { time: Some("0".parse().unwrap()), ..none() }, "x.parquet", "--time");
+    refuses(ScalePlan { time: Some("1000".parse().unwrap()), ..none() }, "x.parquet", "26 days");
+    refuses(ScalePlan { skew: Some(f64::NAN), ..none() }, "x.parquet", "--skew");
+    let both = ScalePlan { time: Some("2".parse().unwrap()), offered: Some(Rate::from_bps(1)), ..none() };
     refuses(both, "x.parquet", "--rate, --time");
-    refuses(Scaling { updates: Some(4), ..none() }, "x.parquet", "26 days");
-    refuses(Scaling { updates: Some(400), ..none() }, "x.parquet", "26 days");
-    refuses(Scaling { updates: Some(4000), offered: Some(Rate::from_bps(1)), ..none() }, "x.parquet", "26 days");
+    refuses(ScalePlan { updates: Some(4), ..none() }, "x.parquet", "26 days");
+    refuses(ScalePlan { updates: Some(400), ..none() }, "x.parquet", "26 days");
+    refuses(ScalePlan { updates: Some(4000), offered: Some(Rate::from_bps(1)), ..none() }, "x.parquet", "26 days");
     refuses(
-        Scaling { bytes: Some(9036), offered: Some(Rate::from_bps(1)), updates: Some(9), ..none() },
+        ScalePlan { bytes: Some(9036), offered: Some(Rate::from_bps(1)), updates: Some(9), ..none() },
         "x.csv",
         ".parquet",
     );

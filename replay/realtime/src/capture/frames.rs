@@ -34,7 +34,7 @@ use block::Block;
 use pump::{Blocks, blocks_in, pump};
 use writer::Files;
 
-pub use pump::End;
+pub use pump::CaptureEnd;
 pub use writer::stream_path;
 
 /// Stream name of what was heard; the file is `frames.arrows`, or `frames.parquet`.
@@ -376,7 +376,7 @@ fn remarks(listener: &Listener) -> Vec<Note> {
 fn conclude(
     manifest: &mut CaptureManifest,
     plan: &RecordingPlan,
-    end: End,
+    end: CaptureEnd,
     failure: Option<&Error>,
     doubt: Option<&str>,
 ) {
@@ -396,7 +396,7 @@ fn conclude(
         faults.push(Fault::WriterFailed { why: failure.to_string() });
     }
     let limited = plan.limits.count.is_some() || plan.limits.length.is_some();
-    let interrupted = end == End::Stopped && limited || end == End::WriterGone;
+    let interrupted = end == CaptureEnd::Stopped && limited || end == CaptureEnd::WriterGone;
     if interrupted {
         faults.push(Fault::CaptureInterrupted {});
     }

@@ -98,7 +98,7 @@ pub struct Wanted {
     /// The packets as workers send them?
     pub pcap_sent: bool,
     /// The lanes of what is received: where they lie, and how many there are.
-    pub lanes: Option<(lanes::Form, usize)>,
+    pub lanes: Option<(lanes::LaneForm, usize)>,
     /// And all of its gradients, where only lanes tell its members.
     pub payloads: bool,
     /// When the kernel or a card says that it was received?
@@ -133,7 +133,7 @@ pub struct RunDir {
 /// The lanes of what is received.
 struct LaneRows {
     stream: Stream<LaneWords>,
-    form: lanes::Form,
+    form: lanes::LaneForm,
     count: usize,
     payloads: Option<Stream<PayloadPart>>,
 }
@@ -274,7 +274,7 @@ impl RunDir {
 }
 
 impl LaneRows {
-    fn create(dir: &Path, (form, count): (lanes::Form, usize), payloads: bool) -> Result<Self> {
+    fn create(dir: &Path, (form, count): (lanes::LaneForm, usize), payloads: bool) -> Result<Self> {
         let payloads = payloads.then(|| Stream::create(dir)).transpose()?;
         Ok(LaneRows { stream: Stream::create(dir)?, form, count, payloads })
     }

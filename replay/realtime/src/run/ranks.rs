@@ -27,12 +27,12 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// The processes of a run, and which of them this is.
 #[derive(Debug, Clone)]
-pub struct Crew {
+pub struct RankCrew {
     place: LaunchedRank,
     roles: Vec<Roles>,
 }
 
-impl Crew {
+impl RankCrew {
     /// `roles` says what each rank is, as `workers,workers,device,server`; none: the last is the server, all others are
     /// workers.
     pub fn new(place: LaunchedRank, roles: Option<&str>) -> Result<Self> {
@@ -58,7 +58,7 @@ impl Crew {
                 return Err(Error::config(format!("--roles: {} ranks are {name}; a run has one", count(role))));
             }
         }
-        Ok(Crew { place, roles })
+        Ok(RankCrew { place, roles })
     }
 
     /// Which rank this is, of how many, and who said so.

@@ -294,7 +294,7 @@ impl AfPacket {
 fn open_sender(
     socket: OwnedFd,
     interface: &str,
-    found: &open::Interface,
+    found: &open::InterfaceFacts,
     options: &AfPacketOptions,
 ) -> Result<(Sender, String)> {
     let io = |action| Error::io(action, Path::new(interface));
@@ -332,7 +332,7 @@ fn open_sender(
 fn open_ring(
     options: &RingOptions,
     interface: &str,
-    found: &open::Interface,
+    found: &open::InterfaceFacts,
     promiscuous: bool,
     group: Option<&mut Group>,
     mode: &mut String,
@@ -354,7 +354,7 @@ fn open_ring(
 }
 
 /// Binds a socket that receives, alone or in a group.
-fn bind(socket: &OwnedFd, interface: &str, found: &open::Interface, group: Option<&mut Group>) -> Result<()> {
+fn bind(socket: &OwnedFd, interface: &str, found: &open::InterfaceFacts, group: Option<&mut Group>) -> Result<()> {
     let io = |action| Error::io(action, Path::new(interface));
     if group.is_some() {
         open::keep_only(socket, 0).map_err(io("hear nothing yet on"))?;
@@ -371,7 +371,7 @@ fn bind(socket: &OwnedFd, interface: &str, found: &open::Interface, group: Optio
 /// A socket to receive by calls.
 fn open_calls(
     interface: &str,
-    found: &open::Interface,
+    found: &open::InterfaceFacts,
     options: AfPacketOptions,
     group: Option<&mut Group>,
     mode: &mut String,

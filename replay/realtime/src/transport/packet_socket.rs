@@ -14,7 +14,7 @@ use pktgen_core::{Error, Result};
 const IGNORE_OUTGOING: u32 = 0x4000;
 
 /// What an interface says about itself.
-pub struct Interface {
+pub struct InterfaceFacts {
     /// Its number.
     pub index: i32,
     /// Largest packet, without the Ethernet header.
@@ -42,7 +42,7 @@ pub fn socket(interface: &str) -> Result<OwnedFd> {
 }
 
 /// Looks the interface up and refuses one that cannot carry Ethernet frames now.
-pub fn examine(socket: &OwnedFd, interface: &str) -> Result<Interface> {
+pub fn examine(socket: &OwnedFd, interface: &str) -> Result<InterfaceFacts> {
     let missing = || Error::config(format!("no interface {interface} in this network namespace; see: ip link"));
     let name = CString::new(interface).map_err(|_| missing())?;
     // SAFETY: the name ends with a zero and outlives the call.
@@ -76,7 +76,7 @@ pub fn examine(socket: &OwnedFd, interface: &str) -> Result<Interface> {
     if ![libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&kind) {
         return Err(Error::config(format!("interface {interface} carries no Ethernet frames (its type is {kind})")));
     }
-    Ok(Interface { index: index as i32, mtu: mtu as usize })
+    Ok(InterfaceFacts { index: index as i32, mtu: mtu as usize })
 }
 
 /// Binds a socket to an interface, to receive frames of `protocol`, in network order; 0 for none.

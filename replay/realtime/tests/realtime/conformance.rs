@@ -29,7 +29,7 @@ use pktgen_wire::wire::frame::{
 use pktgen_wire::wire::update::{Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
 use pktgen_workload::gradient;
 use pktgen_workload::sparse::layout::Layout;
-use pktgen_workload::sparse::{Plan, Sparse};
+use pktgen_workload::sparse::{Sparse, SparsePlan};
 use proptest::prelude::*;
 
 /// A device between a host (port 0) and a server (port 1), for three clusters of two workers.
@@ -68,7 +68,7 @@ fn flows() -> Arc<NodeFlows> {
 
 /// What a program that sums pairs is told.
 fn sparse() -> SparsePlace {
-    let plan = Plan { jobs: 3, workers_per_job: 2, ..Plan::of("oa", 0.0001).unwrap() };
+    let plan = SparsePlan { jobs: 3, workers_per_job: 2, ..SparsePlan::of("oa", 0.0001).unwrap() };
     SparsePlace {
         sparse: Arc::new(Sparse::new(plan, Seed(1)).unwrap()),
         layout: Layout::heat(4),
@@ -162,7 +162,7 @@ proptest! {
 
 /// Frames of all kinds for one device between a host (port 0) and a server (port 1).
 fn frames(kinds: &[(u8, u32)], pool: &mut Pool) -> Vec<Frame> {
-    let values = gradient::Pool::new(Seed(1), elements_in(128));
+    let values = gradient::GradientPool::new(Seed(1), elements_in(128));
     let make = |(i, (kind, worker)): (usize, &(u8, u32))| {
         let (worker, seq, bytes) = (*worker, i as u32, 128usize);
         let buffer = pool.take();

@@ -121,13 +121,13 @@ pub fn read_scaling(section: &mut Section) -> Result<Scaling> {
 #[cfg(test)]
 mod tests {
     use pktgen_core::seed::Seed;
-    use pktgen_workload::dense::Plan;
+    use pktgen_workload::dense::DensePlan;
 
     use super::*;
 
     #[test]
     fn exponents_make_the_most_of_the_integers_and_never_overflow() {
-        let plan = Plan { elements_total: 6400, elements_per_packet: 64, ..Plan::default() };
+        let plan = DensePlan { elements_total: 6400, elements_per_packet: 64, ..DensePlan::default() };
         let dense = Arc::new(Dense::new(plan, Seed(3)).unwrap());
         let layout = Layout::new(dense.clone(), Scaling::Exponents, 16);
         assert_eq!((layout.packets(), layout.block_of(15), layout.block_of(16)), (116, None, Some(0)));

@@ -105,7 +105,7 @@ impl Blocks {
 
 /// Why a capture ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum CaptureEnd {
     /// A limit was reached.
     Limit,
     /// The user stopped it.
@@ -122,7 +122,7 @@ pub(super) fn pump(
     blocks: &mut Blocks,
     stops: [&AtomicBool; 2],
     watch: &mut dyn FnMut(Time, &RecordingCounts, &mut dyn Wire),
-) -> Result<(End, RecordingCounts)> {
+) -> Result<(CaptureEnd, RecordingCounts)> {
     let (mut last, mut seen, mut next_watch, mut looked) = (0, false, SECOND, clock.now());
     let end = loop {
         let got = burst(wire, clock, limits, blocks)?;
@@ -136,13 +136,13 @@ pub(super) fn pump(
             || limits.length.is_some_and(|length| now >= length)
             || limits.idle.is_some_and(|idle| now - last >= if seen { idle } else { idle.max(FIRST_WAIT) })
         {
-            break End::Limit;
+            break CaptureEnd::Limit;
         }
         if stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
-            break End::Stopped;
+            break CaptureEnd::Stopped;
         }
         if blocks.full.is_abandoned() {
-            break End::WriterGone;
+            break CaptureEnd::WriterGone;
         }
         if now >= next_watch {
             blocks.flush_if_old(now);

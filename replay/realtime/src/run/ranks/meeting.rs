@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::merge::shared_config;
-use super::{Crew, Instant, named};
+use super::{Instant, RankCrew, named};
 use crate::clock::{Reading, RunClock, Stopwatch, reading};
 
 /// What a rank writes into its run dir when it could begin, and what the first writes when all could.
@@ -26,7 +26,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// How the ranks of a run find each other.
 #[derive(Debug, Clone)]
 pub struct Meeting {
-    pub(super) crew: Crew,
+    pub(super) crew: RankCrew,
     /// Seen by all.
     pub(super) folder: PathBuf,
     /// How long ranks wait for each other.
@@ -47,7 +47,7 @@ struct About {
 }
 
 impl About {
-    fn of(manifest: &Manifest, crew: &Crew) -> About {
+    fn of(manifest: &Manifest, crew: &RankCrew) -> About {
         About {
             seed: manifest.seed,
             trace_hash: manifest.trace_hash.clone(),
@@ -95,12 +95,12 @@ struct Start {
 
 impl Meeting {
     /// Ranks meet in `folder` and wait for each other, or begin at an instant that is given.
-    pub fn new(crew: Crew, folder: &Path, wait: Duration, at: Option<Instant>) -> Self {
+    pub fn new(crew: RankCrew, folder: &Path, wait: Duration, at: Option<Instant>) -> Self {
         Meeting { crew, folder: folder.to_owned(), wait, at }
     }
 
     /// The processes.
-    pub fn crew(&self) -> &Crew {
+    pub fn crew(&self) -> &RankCrew {
         &self.crew
     }
 

@@ -6,8 +6,8 @@ fn place(rank: u32, of: u32) -> LaunchedRank {
     LaunchedRank { rank, of, launcher: "test", job: None }
 }
 
-fn crew(rank: u32, of: u32, roles: Option<&str>) -> Result<Crew> {
-    Crew::new(place(rank, of), roles)
+fn crew(rank: u32, of: u32, roles: Option<&str>) -> Result<RankCrew> {
+    RankCrew::new(place(rank, of), roles)
 }
 
 #[test]
@@ -58,7 +58,7 @@ impl Group {
     }
 
     fn meeting(&self, place: LaunchedRank, wait_ms: u64, at: Option<Instant>) -> Meeting {
-        Meeting::new(Crew::new(place, None).unwrap(), self.0.path(), Duration::from_millis(wait_ms), at)
+        Meeting::new(RankCrew::new(place, None).unwrap(), self.0.path(), Duration::from_millis(wait_ms), at)
     }
 
     /// These ranks come, each a little later than the one before, the first last; when each begins.

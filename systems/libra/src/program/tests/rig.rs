@@ -11,7 +11,7 @@ use pktgen_core::topology::Population;
 use pktgen_core::units::{Rate, Size};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_workload::sparse::layout::Layout;
-use pktgen_workload::sparse::{HotFrom, Plan, Sparse};
+use pktgen_workload::sparse::{HotFrom, Sparse, SparsePlan};
 
 use super::super::Libra;
 use pktgen_engine::frame::{Frame, Kind, Pool};
@@ -33,14 +33,14 @@ pub const SERVER_LINK: u32 = 40;
 
 /// A switch for so many jobs of so many workers; a worker's port is its number.
 pub fn place(jobs: u16, workers: u32) -> Place {
-    let plan = Plan {
+    let plan = SparsePlan {
         hot: HOT,
         hot_from: HotFrom::Exact,
         dense: 0,
         jobs,
         workers_per_job: workers,
         iterations: 1000,
-        ..Plan::of("oa", 0.001).unwrap()
+        ..SparsePlan::of("oa", 0.001).unwrap()
     };
     let job = |job: u16| {
         let all = u32::from(job) * workers..(u32::from(job) + 1) * workers;
