@@ -481,3 +481,19 @@ fn every_config_is_fenced() {
     let listed: BTreeSet<String> = listed.map(str::to_owned).chain(of_systems().into_keys()).collect();
     assert_eq!(found, listed, "configs, and those in cli/tests/cli/fence/cases.rs or in a system's fence.json");
 }
+
+/// What `scripts/fence-check` plants is there to be changed: a text that nobody finds any more would be no plant.
+#[test]
+fn plants_find_their_place() {
+    for plant in fs::read_dir(root().join("scripts/fence-plants")).expect("plants") {
+        let path = plant.expect("an entry").path();
+        let plant: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&path).expect("readable")).expect("JSON");
+        for edit in plant["edits"].as_array().expect("edits") {
+            let (file, old) = (edit["file"].as_str().expect("a file"), edit["old"].as_str().expect("a text"));
+            let text =
+                fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{}: {file}: {e}", path.display()));
+            assert_eq!(text.matches(old).count(), 1, "{}: {file}", path.display());
+        }
+    }
+}
