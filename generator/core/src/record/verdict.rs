@@ -26,7 +26,8 @@ macro_rules! findings {
 
         impl $name {
             /// All codes.
-            pub const CODES: &'static [&'static str] = &[$($code),+];
+            #[cfg(test)]
+            const CODES: &'static [&'static str] = &[$($code),+];
 
             /// Its code in files and outputs.
             pub const fn code(&self) -> &'static str {

@@ -72,11 +72,11 @@ fn open_share(document: &mut Document, seed: u64, share: Shard) -> Result<Opened
 
 /// Reads all sections but `sweep`, `report` and `paper`, which belong to the sweep.
 pub fn prepare(catalogue: &'static Catalogue, document: Document, seed: u64) -> Result<Plan> {
-    prepare_share(catalogue, document, seed, Shard::WHOLE)
+    of_share(catalogue, document, seed, Shard::WHOLE)
 }
 
 /// The same where this process has a share of the workers.
-pub fn prepare_share(catalogue: &'static Catalogue, mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
+pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
     let hardware = Hardware::named(catalogue, &mut document)?;
     let opened = open_share(&mut document, seed, share)?;
     let workers = Arc::new(opened.source.population().clone());
