@@ -35,9 +35,9 @@ pub const ELEMENTS: usize = 62;
 /// Bytes of a packet behind IPv4.
 pub const BYTES: usize = BEHIND + Tail::BYTES;
 /// UDP port of servers (ours).
-pub(crate) const PORT: u16 = 48_520;
+pub const PORT: u16 = 48_520;
 /// UDP port of workers (ours).
-pub(crate) const WORKER_PORT: u16 = 48_521;
+pub const WORKER_PORT: u16 = 48_521;
 /// Bytes of a frame over UDP.
 pub(crate) const UDP_FRAME_BYTES: usize = frame::HEAD + BYTES;
 /// Bytes of a frame.
@@ -98,7 +98,7 @@ header! {
 
 /// What the key of a packet says here: devices carry it and look at nothing in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Name {
+pub struct Name {
     /// The packet's number over all iterations.
     pub number: u32,
     /// Which transmission it is; 0 for the first.

@@ -129,6 +129,9 @@ impl Numbers {
         Numbers(vec![0; (1 << 16) / 64])
     }
 
+    /// How many numbers there are: 0 is none.
+    const COUNT: usize = u16::MAX as usize;
+
     fn has(&self, seq: u16) -> bool {
         self.0[usize::from(seq) / 64] >> (seq % 64) & 1 == 1
     }
@@ -136,8 +139,8 @@ impl Numbers {
     /// It is remembered until half of all numbers later.
     fn add(&mut self, seq: u16) {
         self.0[usize::from(seq) / 64] |= 1 << (seq % 64);
-        let old = seq.wrapping_add(1 << 15);
-        self.0[usize::from(old) / 64] &= !(1 << (old % 64));
+        let old = (usize::from(seq).max(1) - 1 + Self::COUNT / 2) % Self::COUNT + 1;
+        self.0[old / 64] &= !(1 << (old % 64));
     }
 }
 

@@ -41,6 +41,7 @@ pub(crate) struct Setup {
     /// The longest way over a link; the shortest is 1 us.
     pub(crate) way: Time,
     pub(crate) seed: u64,
+    pub(crate) iterations: u32,
 }
 
 /// What endpoints know.
@@ -94,9 +95,9 @@ pub(crate) fn switch(setup: &Setup) -> Box<dyn Program> {
 
 fn crew(setup: &Setup, facts: &Facts) -> (Crew, Receiver, u64) {
     let text = format!(
-        "[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 2000\nworkers = {}\njobs = {}\niterations = 3\nelements = 62\n\
+        "[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 2000\nworkers = {}\njobs = {}\niterations = {}\nelements = 62\n\
          compute = \"20us\"\n",
-        setup.workers, setup.jobs
+        setup.workers, setup.jobs, setup.iterations
     );
     let source =
         pktgen_workload::workload::open(&mut Document::parse(&text, "test").unwrap(), Seed(setup.seed)).unwrap().source;
@@ -261,7 +262,17 @@ fn setup() -> impl Strategy<Value = Setup> {
     (sizes, 0u16..160, chance.clone(), chance, prop_oneof![Just(US), US..60 * US], any::<u64>()).prop_map(
         |((jobs, workers, window), aggregators, loss, copies, way, seed)| {
             let aggregators = if aggregators == 0 { 0 } else { aggregators.max(window as u16) };
-            Setup { jobs, workers, window: window.min(aggregators.max(1).into()), aggregators, loss, copies, way, seed }
+            Setup {
+                jobs,
+                workers,
+                window: window.min(aggregators.max(1).into()),
+                aggregators,
+                loss,
+                copies,
+                way,
+                seed,
+                iterations: 3,
+            }
         },
     )
 }
@@ -277,7 +288,17 @@ proptest! {
 /// In a sound network one job never collides, and the server gets one packet of each number.
 #[test]
 fn one_job_is_summed_in_the_switch() {
-    let setup = Setup { jobs: 1, workers: 5, window: 20, aggregators: 50, loss: 0.0, copies: 0.0, way: US, seed: 3 };
+    let setup = Setup {
+        jobs: 1,
+        workers: 5,
+        window: 20,
+        aggregators: 50,
+        loss: 0.0,
+        copies: 0.0,
+        way: US,
+        seed: 3,
+        iterations: 3,
+    };
     let counters = run(&setup);
     let (packets, whole) = (counters["packets"], counters["sums_whole"]);
     assert_eq!((packets, counters["collisions"], counters["server.packets"]), (whole * 5, 0, whole));
@@ -288,9 +309,38 @@ fn one_job_is_summed_in_the_switch() {
 /// Without aggregators the server sums all.
 #[test]
 fn without_aggregators_the_server_sums_all() {
-    let setup = Setup { jobs: 2, workers: 3, window: 8, aggregators: 0, loss: 0.0, copies: 0.0, way: US, seed: 3 };
+    let setup = Setup {
+        jobs: 2,
+        workers: 3,
+        window: 8,
+        aggregators: 0,
+        loss: 0.0,
+        copies: 0.0,
+        way: US,
+        seed: 3,
+        iterations: 3,
+    };
     let setup = Setup { window: 1, ..setup };
     let counters = run(&setup);
     assert_eq!(counters["server.parts"], counters["packets"]);
     assert_eq!(counters["collisions"], counters["packets"]);
+}
+
+/// Numbers on the wire begin again after 65,535.
+#[test]
+fn numbers_begin_again() {
+    let setup = Setup {
+        jobs: 1,
+        workers: 2,
+        window: 9,
+        aggregators: 9,
+        loss: 0.001,
+        copies: 0.001,
+        way: 9 * US,
+        seed: 5,
+        iterations: 2100,
+    };
+    let counters = run(&setup);
+    assert!(counters["results_right"] > 65_535, "{counters:?}");
+    assert!(counters["sums_flushed"] > 0 && counters["duplicates"] > 0, "{counters:?}");
 }

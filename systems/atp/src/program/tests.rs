@@ -179,8 +179,17 @@ struct Bed {
 impl Bed {
     fn new() -> Self {
         let (jobs, aggregators) = (JOBS, AGGREGATORS);
-        let program =
-            switch(&Setup { jobs, workers: WORKERS, window: 1, aggregators, loss: 0.0, copies: 0.0, way: 0, seed: 1 });
+        let program = switch(&Setup {
+            jobs,
+            workers: WORKERS,
+            window: 1,
+            aggregators,
+            loss: 0.0,
+            copies: 0.0,
+            way: 0,
+            seed: 1,
+            iterations: 1,
+        });
         let timing = PortTiming::link(Rate::from_bps(1_000_000_000_000), Size::default(), 0);
         let timing = PortTiming { bypass_slots: 64, ..timing };
         let port = |link| Port::new(link, Box::new(Fifo::new(64, false)), &timing);
@@ -301,5 +310,17 @@ fn packets_of_others_are_dropped() {
         bed.program.on_burst(&[frame], &mut context);
         assert_eq!((out.frames.len(), bed.pool.in_use()), (0, 0));
         assert_eq!(bed.books.rows[0].reason, Some(reason), "{header:?}");
+    }
+}
+
+/// Numbers begin again at 1: half of all later none is remembered, and until then each is.
+#[test]
+fn numbers_are_remembered_until_half_of_all_later() {
+    let mut numbers = Numbers::new();
+    let seq = |number: u32| Name { number, attempt: 0, source: 0 }.seq();
+    for number in 0..3 * 65_535u32 {
+        assert!(!numbers.has(seq(number)), "{number} is new");
+        numbers.add(seq(number));
+        assert!(numbers.has(seq(number)) && numbers.has(seq(number.saturating_sub(32_000))), "{number}");
     }
 }

@@ -63,6 +63,7 @@ impl Bed {
             copies: 0.0,
             way: 0,
             seed: 1,
+            iterations: 1,
         };
         Bed {
             server: AtpServer::new(&facts(&setup), WINDOW, 9, 0),
