@@ -212,6 +212,7 @@ fn in_virtual_time_of(config: &str, set: &[&str]) -> Vec<String> {
 #[test]
 fn systems_with_cases_of_their_own() {
     let cases = of_systems();
+    assert!(!cases.is_empty());
     let differences = cases
         .iter()
         .flat_map(|(config, set)| in_virtual_time_of(config, &set.iter().map(String::as_str).collect::<Vec<_>>()));
@@ -221,11 +222,6 @@ fn systems_with_cases_of_their_own() {
 #[test]
 fn olaf_in_virtual_time() {
     in_virtual_time("olaf/");
-}
-
-#[test]
-fn trio_in_virtual_time() {
-    in_virtual_time("trio/");
 }
 
 #[test]

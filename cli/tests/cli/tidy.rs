@@ -239,7 +239,9 @@ fn crates_stand_on_what_they_may() {
         };
         let manifest = manifest(folder);
         let own = manifest.split_once("[dependencies]").map_or("", |(_, rest)| rest.split("\n[").next().unwrap_or(""));
-        let on = own.lines().filter_map(|line| names.iter().find(|(_, name)| line.split('.').next() == Some(name)));
+        // `name.workspace = true`, `name = { path = … }` and `name={…}`.
+        let dependency = |line: &str| line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned();
+        let on = own.lines().filter_map(|line| names.iter().find(|(_, name)| dependency(line) == *name));
         let bad = on.filter(|(other, _)| !may.iter().any(|pattern| is(other, pattern)));
         problems.extend(bad.map(|(other, _)| format!("{folder} stands on {other}, and may not")));
     }

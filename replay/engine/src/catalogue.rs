@@ -10,7 +10,7 @@ use pktgen_wire::device::plan::Planner;
 use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
 use crate::dialect::DialectKind;
-use crate::endpoint::WorkerKind;
+use crate::endpoint::{Behaviour, WorkerKind};
 use crate::target::program::ProgramKind;
 use crate::target::queue::Discipline;
 
@@ -37,6 +37,13 @@ impl System {
     pub const fn new(name: &'static str) -> Self {
         System { name, formats: &[], planners: &[], workers: &[], programs: &[], queues: &[], dialects: &[] }
     }
+}
+
+/// Names as messages offer them: `"a", "b" or "c"`.
+fn quoted(names: impl Iterator<Item = &'static str>) -> String {
+    let mut names: Vec<_> = names.map(|name| format!("\"{name}\"")).collect();
+    let last = names.pop().unwrap_or_default();
+    if names.is_empty() { last } else { format!("{} or {last}", names.join(", ")) }
 }
 
 /// What an experiment that does not choose is given.
@@ -98,6 +105,16 @@ impl Catalogue {
     /// Returns the wire format of this name; `place` says where it is asked for.
     pub fn format(&self, name: &str, place: &str) -> Result<&'static dyn Format> {
         find(self.protocols.formats, "wire format", name, place)
+    }
+
+    /// Returns the names of the workers with such a behaviour, quoted, for messages.
+    pub fn names_of_workers(&self, with: impl Fn(Behaviour) -> bool) -> String {
+        quoted(self.workers.iter().filter(|kind| with(kind.behaviour())).map(|kind| kind.name()))
+    }
+
+    /// Returns the names of the programs that follow a plan, quoted, for messages.
+    pub fn names_of_planned_programs(&self) -> String {
+        quoted(self.programs.iter().filter(|program| program.needs_flows()).map(|program| program.name()))
     }
 }
 

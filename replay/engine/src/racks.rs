@@ -56,16 +56,16 @@ impl DeviceRacks {
     }
 }
 
-/// Refuses several servers where workers, or the driver, know one only.
-pub fn check(facts: &Facts) -> Result<()> {
+/// Refuses several servers where workers, or the driver, support one only; `others` are the workers that divide their parameters.
+pub fn check(facts: &Facts, others: &str) -> Result<()> {
     let (servers, kind) = (facts.racks.servers.len(), facts.kind);
     if servers < 2 {
         return Ok(());
     }
     if !kind.behaviour().several_servers {
         return Err(Error::config(format!(
-            "topology.servers: {servers}, and endpoint.workers = \"{}\" sends to one server; use one server, or workers = \"libra\" or \
-             \"ps_lite\", whose parameters are divided among several",
+            "topology.servers: {servers}, and endpoint.workers = \"{}\" sends to one server; use one server, or workers = {others}, \
+             whose parameters are divided among several",
             kind.name()
         )));
     }

@@ -55,16 +55,21 @@ pub fn flows(
             )));
         }
         (Some(plan), None) => plan.clone(),
-        (None, aggregators) => Arc::new(of_network(topology, workers, aggregators)?),
+        (None, aggregators) => Arc::new(of_network(&name, topology, workers, aggregators)?),
     };
     Ok(Some(Arc::new(Flows::new(plan, topology, &workers.cluster_of))))
 }
 
-fn of_network(topology: &Topology, workers: &Population, aggregators: Option<DeviceNames>) -> Result<Plan> {
+fn of_network(
+    program: &str,
+    topology: &Topology,
+    workers: &Population,
+    aggregators: Option<DeviceNames>,
+) -> Result<Plan> {
     let Some(server) = topology.servers().next() else {
-        return Err(Error::config(
-            "target.program = \"reduce\": sums go to a server, and this topology has none; use another topology.kind",
-        ));
+        return Err(Error::config(format!(
+            "target.program = \"{program}\": sums go to a server, and this topology has none; use another topology.kind"
+        )));
     };
     let ports: Vec<u16> =
         topology.routes().iter().map(|ports| ports.get(usize::from(server)).copied().unwrap_or(NO_PORT)).collect();

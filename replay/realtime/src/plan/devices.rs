@@ -159,7 +159,7 @@ impl Devices {
         let queue: String = section.get("queue", program.queue())?;
         let queue = find(catalogue.queues, "queue", &queue, &section.place("queue"))?;
         agree(facts.kind, program, topology)?;
-        racks::check(facts)?;
+        racks::check(facts, &catalogue.names_of_workers(|behaviour| behaviour.several_servers))?;
         // A window of results may wait for a worker's link: a router's packet memory holds them.
         let timing = PortTiming::read(section, if synchronous { 1 << 20 } else { 1024 })?;
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();

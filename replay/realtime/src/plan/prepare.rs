@@ -49,7 +49,7 @@ pub fn source(catalogue: &'static Catalogue, mut document: Document, seed: u64) 
 }
 
 /// The updates of this share of the workers.
-fn open_share(document: &mut Document, seed: u64, share: Shard) -> Result<Opened> {
+fn open_share(catalogue: &Catalogue, document: &mut Document, seed: u64, share: Shard) -> Result<Opened> {
     read_top(document, seed)?;
     let opened = workload::open(document, Seed(seed))?;
     if share == Shard::WHOLE {
@@ -59,7 +59,8 @@ fn open_share(document: &mut Document, seed: u64, share: Shard) -> Result<Opened
     if source.known().is_driven() {
         return Err(Error::config(format!(
             "share {share} of the workers: those that train in iterations wait for each other's results and are all in one process; \
-             use one sender, or workers that do not (endpoint.workers = \"open_loop\", \"transmission_control\", \"retransmit\")"
+             use one sender, or workers that do not (endpoint.workers = {})",
+            catalogue.names_of_workers(|behaviour| !behaviour.synchronous)
         )));
     }
     if share.of() > workers as u64 {
@@ -78,7 +79,7 @@ pub fn prepare(catalogue: &'static Catalogue, document: Document, seed: u64) -> 
 /// The same where this process has a share of the workers.
 pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
     let hardware = Hardware::named(catalogue, &mut document)?;
-    let opened = open_share(&mut document, seed, share)?;
+    let opened = open_share(catalogue, &mut document, seed, share)?;
     let workers = Arc::new(opened.source.population().clone());
     let frame_max = frame_max(opened.source.as_ref());
     let (endpoint, kind) = read_workers(catalogue, &mut document)?;
@@ -92,6 +93,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         training: opened.source.known().dense().map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
         host_of: Arc::new(topology.host_of(workers.len())),
         flows: reduction::flows(catalogue, &document, &topology, &workers)?,
+        programs_of_plans: catalogue.names_of_planned_programs(),
         workers: workers.clone(),
         server: topology.sink().unwrap_or_default(),
         racks: Arc::new(topology.racks()),
@@ -113,8 +115,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         read_devices(catalogue, &mut document, &topology, &facts, frame_bytes, &declared)?;
     remarks.extend((capture.states && !kind.behaviour().listens).then_some(Note::StatesUnused {}));
     remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
-    let named = transport.dialect.is_none_or(|dialect| !dialect.headless);
-    let updates = Subject::Updates { elements: elements_in(frame_max), goal: goal(capture.goal, &workers), named };
+    let updates = updates(elements_in(frame_max), goal(capture.goal, &workers), &transport);
     let subject = subject(payloads, updates, &devices, &mut remarks);
     document.finish(SECTIONS)?;
     let spec = Spec {
@@ -151,6 +152,11 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
 /// Bytes of the largest frame: an ACK with the model has a longer header than the update it answers.
 fn frame_max(source: &dyn Source) -> usize {
     (source.known().frame_max as usize).max(FRAME_MIN)
+}
+
+/// The updates of a run, as its account takes them.
+fn updates(elements: usize, goal: Option<Goal>, transport: &TransportPlan) -> Subject {
+    Subject::Updates { elements, goal, named: transport.dialect.is_none_or(|dialect| !dialect.headless) }
 }
 
 /// What a run accounts for: `updates`, with a note if they lose their names on the way to the server, or what workers can make again.
