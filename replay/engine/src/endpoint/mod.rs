@@ -227,8 +227,6 @@ pub struct Facts {
     pub racks: Arc<Racks>,
     /// The flows of a plan, where devices go by one.
     pub flows: Option<Arc<Flows>>,
-    /// The names of programs that go by a plan, for messages.
-    pub programs_of_plans: String,
     /// Standby switches and their controller, where there are any.
     pub standby: Option<Standby>,
     /// Fill in UDP checksums?

@@ -60,7 +60,7 @@ fn open_share(catalogue: &Catalogue, document: &mut Document, seed: u64, share: 
         return Err(Error::config(format!(
             "share {share} of the workers: those that train in iterations wait for each other's results and are all in one process; \
              use one sender, or workers that do not (endpoint.workers = {})",
-            catalogue.names_of_workers(|behaviour| !behaviour.synchronous)
+            catalogue.names_of_workers(|own| !own.synchronous && !own.learns)
         )));
     }
     if share.of() > workers as u64 {
@@ -93,7 +93,6 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         training: opened.source.known().dense().map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
         host_of: Arc::new(topology.host_of(workers.len())),
         flows: reduction::flows(catalogue, &document, &topology, &workers)?,
-        programs_of_plans: catalogue.names_of_planned_programs(),
         workers: workers.clone(),
         server: topology.sink().unwrap_or_default(),
         racks: Arc::new(topology.racks()),
