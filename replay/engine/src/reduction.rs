@@ -19,6 +19,10 @@ pub const AGGREGATORS: &str = "aggregators";
 pub struct DeviceNames(Vec<String>);
 
 impl FromValue for DeviceNames {
+    fn takes() -> String {
+        "a list of names of devices".to_owned()
+    }
+
     fn from_value(value: &Value) -> Result<Self, String> {
         let Value::List(items) = value else { return Err(format!("{} is no list of devices", value.to_toml())) };
         let name = |value: &Value| match value {

@@ -76,6 +76,10 @@ enum Slope {
 }
 
 impl FromValue for Slope {
+    fn takes() -> String {
+        "1/delta_t, delta_t, or a number per second from 0 on".to_owned()
+    }
+
     fn from_value(value: &Value) -> Result<Self, String> {
         let number = f64::from_value(value).ok().filter(|x| *x >= 0.0);
         match (value, number) {

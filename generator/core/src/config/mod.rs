@@ -7,10 +7,12 @@
 
 mod document;
 mod section;
+mod setting;
 mod sweep;
 mod value;
 
 pub use document::{Document, Origin, SECTIONS};
 pub use section::{FromValue, Section, joined};
+pub use setting::{Choice, Key, Keys, above, above_to, names, settings, spans, takes, words, written, written_list};
 pub use sweep::{Run, Sweep};
 pub use value::{Entry, Table, Value};

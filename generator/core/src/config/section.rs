@@ -24,6 +24,11 @@ pub struct Section {
 pub trait FromValue: Sized {
     /// Converts `value`.
     fn from_value(value: &Value) -> Result<Self, String>;
+
+    /// What it must be, for lists of keys.
+    fn takes() -> String {
+        "a value".to_owned()
+    }
 }
 
 impl Section {
@@ -252,8 +257,12 @@ pub const fn joined<const N: usize>(lists: &[&[&'static str]]) -> [&'static str;
 }
 
 macro_rules! from_text {
-    ($($type:ty),*) => {$(
+    ($($type:ty: $takes:literal),*) => {$(
         impl FromValue for $type {
+            fn takes() -> String {
+                $takes.to_owned()
+            }
+
             fn from_value(value: &Value) -> Result<Self, String> {
                 match value {
                     Value::Text(text) => text.parse().map_err(|e: crate::units::UnitError| e.to_string()),
@@ -267,12 +276,16 @@ macro_rules! from_text {
         }
     )*};
 }
-from_text!(Rate, Size, Span);
+from_text!(Rate: "a rate", Size: "a size", Span: "a span of time");
 
 macro_rules! from_number {
-    ($($type:ty),*) => {$(
+    ($($type:ty: $takes:literal),*) => {$(
         /// A text, or a number: a float is the shortest decimal number that reads as it.
         impl FromValue for $type {
+            fn takes() -> String {
+                $takes.to_owned()
+            }
+
             fn from_value(value: &Value) -> Result<Self, String> {
                 let text = match value {
                     Value::Text(text) => text.clone(),
@@ -285,13 +298,17 @@ macro_rules! from_number {
         }
     )*};
 }
-from_number!(Decimal, PacketRate);
+from_number!(Decimal: "a decimal number", PacketRate: "packets per second");
 
 macro_rules! from_integer {
     ($($type:ty),*) => {$(
         impl FromValue for $type {
+            fn takes() -> String {
+                format!("a whole number from {} to {}", <$type>::MIN, <$type>::MAX)
+            }
+
             fn from_value(value: &Value) -> Result<Self, String> {
-                let fail = || format!("{} is not a whole number from {} to {}", value.to_toml(), <$type>::MIN, <$type>::MAX);
+                let fail = || format!("{} is not {}", value.to_toml(), Self::takes());
                 match value {
                     Value::Integer(n) => <$type>::try_from(*n).map_err(|_| fail()),
                     _ => Err(fail()),
@@ -303,6 +320,10 @@ macro_rules! from_integer {
 from_integer!(u8, u16, u32, u64, i64);
 
 impl FromValue for f64 {
+    fn takes() -> String {
+        "a number".to_owned()
+    }
+
     fn from_value(value: &Value) -> Result<Self, String> {
         match value {
             Value::Float(x) if x.is_finite() => Ok(*x),
@@ -313,6 +334,10 @@ impl FromValue for f64 {
 }
 
 impl FromValue for bool {
+    fn takes() -> String {
+        "true or false".to_owned()
+    }
+
     fn from_value(value: &Value) -> Result<Self, String> {
         match value {
             Value::Bool(b) => Ok(*b),
@@ -322,6 +347,10 @@ impl FromValue for bool {
 }
 
 impl FromValue for String {
+    fn takes() -> String {
+        "a text".to_owned()
+    }
+
     fn from_value(value: &Value) -> Result<Self, String> {
         match value {
             Value::Text(text) => Ok(text.clone()),

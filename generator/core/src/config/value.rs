@@ -156,17 +156,16 @@ impl From<bool> for Value {
     }
 }
 
-impl From<u32> for Value {
-    fn from(n: u32) -> Self {
-        Value::Integer(n.into())
-    }
+macro_rules! from_integer {
+    ($($type:ty),*) => {$(
+        impl From<$type> for Value {
+            fn from(n: $type) -> Self {
+                Value::Integer(n.into())
+            }
+        }
+    )*};
 }
-
-impl From<i64> for Value {
-    fn from(n: i64) -> Self {
-        Value::Integer(n)
-    }
-}
+from_integer!(u16, u32, i32, i64);
 
 impl From<f64> for Value {
     fn from(x: f64) -> Self {

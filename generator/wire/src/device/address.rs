@@ -107,8 +107,12 @@ impl fmt::Display for Mac {
 }
 
 macro_rules! from_text {
-    ($($type:ty),*) => {$(
+    ($($type:ty: $takes:literal),*) => {$(
         impl FromValue for $type {
+            fn takes() -> String {
+                $takes.to_owned()
+            }
+
             fn from_value(value: &Value) -> Result<Self, String> {
                 match value {
                     Value::Text(text) => text.parse(),
@@ -118,7 +122,7 @@ macro_rules! from_text {
         }
     )*};
 }
-from_text!(Address, Mac);
+from_text!(Address: "an IPv4 address", Mac: "a MAC address");
 
 #[cfg(test)]
 mod tests {

@@ -16,6 +16,10 @@ const WINDOW: u32 = 64;
 struct Wanted(Option<Detail>);
 
 impl FromValue for Wanted {
+    fn takes() -> String {
+        "off, count, who, which; true is which".to_owned()
+    }
+
     fn from_value(value: &Value) -> Result<Self, String> {
         Ok(Wanted(match value {
             Value::Bool(false) => None,

@@ -146,6 +146,10 @@ impl Points {
 }
 
 impl FromValue for Points {
+    fn takes() -> String {
+        "a list of pairs, ranks and share, or a table of such lists by model".to_owned()
+    }
+
     fn from_value(value: &Value) -> Result<Self, String> {
         let Value::Table(table) = value else { return Points::listed(value).map(Points::Any) };
         let named = table.iter().map(|(name, entry)| {

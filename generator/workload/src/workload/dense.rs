@@ -138,6 +138,10 @@ impl Range {
 }
 
 impl FromValue for Range {
+    fn takes() -> String {
+        "a list of two numbers, the lower first".to_owned()
+    }
+
     fn from_value(value: &Value) -> Result<Self, String> {
         let wrong = || format!("{} is not a list of two numbers, the lower first", value.to_toml());
         let Value::List(items) = value else { return Err(wrong()) };

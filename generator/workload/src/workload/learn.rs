@@ -105,6 +105,10 @@ impl Layers {
 }
 
 impl FromValue for Layers {
+    fn takes() -> String {
+        "a list of the sizes of hidden layers".to_owned()
+    }
+
     fn from_value(value: &Value) -> Result<Self, String> {
         let wrong =
             || format!("{} is not a list of the sizes of hidden layers, such as [16] or [16, 8]", value.to_toml());

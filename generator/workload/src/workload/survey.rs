@@ -15,6 +15,10 @@ use crate::{Error, Result};
 pub(super) struct Traces(pub(super) Vec<PathBuf>);
 
 impl FromValue for Traces {
+    fn takes() -> String {
+        "a file, or a list of files".to_owned()
+    }
+
     fn from_value(value: &Value) -> Result<Self, String> {
         let path = |value: &Value| match value {
             Value::Text(path) => Ok(PathBuf::from(path)),

@@ -37,6 +37,10 @@ pub(super) enum Carries {
 }
 
 impl FromValue for Carries {
+    fn takes() -> String {
+        "none, gradients, average, weights".to_owned()
+    }
+
     fn from_value(value: &Value) -> Result<Self, String> {
         match value {
             Value::Text(text) if text == "none" => Ok(Carries::Nothing),

@@ -169,6 +169,10 @@ const KEYS: &[&str] = &[
 macro_rules! words {
     ($type:ty, $what:literal, $($word:literal => $value:expr),*) => {
         impl FromValue for $type {
+            fn takes() -> String {
+                [$($word),*].join(", ")
+            }
+
             fn from_value(value: &Value) -> Result<Self, String> {
                 match value {
                     $(Value::Text(text) if text == $word => Ok($value),)*

@@ -1,0 +1,371 @@
+//! Settings as tables of keys: [`settings!`] makes of one table the struct, its reader, and the list of keys that pages and
+//! messages show.
+
+use std::fmt::Display;
+use std::ops::{Bound, RangeBounds};
+
+use super::section::{FromValue, Section};
+use super::value::Value;
+use crate::registry::suggest;
+use crate::time::Time;
+use crate::units::Span;
+use crate::{Error, Result};
+
+/// A key of a section: what a user must know to write it.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// How it is written.
+    pub name: &'static str,
+    /// What it is for.
+    pub about: &'static str,
+    default: fn() -> String,
+    range: fn() -> String,
+}
+
+/// The keys that something reads, in tables: its own, and those that it shares with others.
+pub type Keys = &'static [&'static [Key]];
+
+/// A value that a key may have, by name: the name, the value, and what it means where the name does not say it.
+pub type Choice<T> = (&'static str, T, &'static str);
+
+impl Key {
+    /// A key that is not read by a table; for [`settings!`].
+    pub const fn new(name: &'static str, about: &'static str, default: fn() -> String, range: fn() -> String) -> Self {
+        Key { name, about: about.trim_ascii(), default, range }
+    }
+
+    /// The value that it has where it is not written, as TOML or in words.
+    pub fn default(&self) -> String {
+        (self.default)()
+    }
+
+    /// The values that it takes, in words.
+    pub fn range(&self) -> String {
+        (self.range)()
+    }
+}
+
+/// More than `least`.
+pub const fn above<T>(least: T) -> (Bound<T>, Bound<T>) {
+    (Bound::Excluded(least), Bound::Unbounded)
+}
+
+/// More than `least`, and at most `most`.
+pub const fn above_to<T>(least: T, most: T) -> (Bound<T>, Bound<T>) {
+    (Bound::Excluded(least), Bound::Included(most))
+}
+
+/// The same range of spans.
+pub fn spans(range: impl RangeBounds<Time>) -> (Bound<Span>, Bound<Span>) {
+    let span = |time: &Time| Span::from_ps(*time);
+    (range.start_bound().map(span), range.end_bound().map(span))
+}
+
+/// A range as messages and pages have it.
+pub fn words<T: Display>(range: &impl RangeBounds<T>) -> String {
+    let least = match range.start_bound() {
+        Bound::Included(least) => Some((least, false)),
+        Bound::Excluded(least) => Some((least, true)),
+        Bound::Unbounded => None,
+    };
+    let most = match range.end_bound() {
+        Bound::Included(most) => Some(format!("at most {most}")),
+        Bound::Excluded(most) => Some(format!("below {most}")),
+        Bound::Unbounded => None,
+    };
+    match (least, range.end_bound(), most) {
+        (Some((least, false)), Bound::Included(most), _) => format!("from {least} to {most}"),
+        (Some((least, false)), _, None) => format!("{least} or more"),
+        (Some((least, true)), _, None) => format!("above {least}"),
+        (Some((least, false)), _, Some(most)) => format!("at least {least} and {most}"),
+        (Some((least, true)), _, Some(most)) => format!("above {least} and {most}"),
+        (None, _, most) => most.unwrap_or_default(),
+    }
+}
+
+/// Names of values, each with what it means.
+pub fn names<T>(choices: &[Choice<T>]) -> String {
+    let name = |(name, _, about): &Choice<T>| match *about {
+        "" => (*name).to_owned(),
+        about => format!("{name} ({about})"),
+    };
+    choices.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// A default as TOML.
+pub fn written(value: impl Into<Value>) -> String {
+    value.into().to_toml()
+}
+
+/// A list of defaults as TOML.
+pub fn written_list(items: &[&str]) -> String {
+    format!("[{}]", items.iter().map(|item| written(*item)).collect::<Vec<_>>().join(", "))
+}
+
+impl Section {
+    /// Refuses values of `key` that are not in `range`; `why` is added to what the message says, or is empty.
+    pub fn within<'a, T: Display + PartialOrd + 'a>(
+        &self,
+        key: &str,
+        values: impl IntoIterator<Item = &'a T>,
+        range: &impl RangeBounds<T>,
+        why: &str,
+    ) -> Result<()> {
+        match values.into_iter().find(|value| !range.contains(value)) {
+            Some(value) => {
+                let (place, gap) = (self.place(key), if why.is_empty() { "" } else { "; " });
+                Err(Error::config(format!("{place}: {value} is not {}{gap}{why}", words(range))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Reads `key`, or `default`, which must be the name of one of `choices`; returns its value.
+    pub fn choose_of<T: Clone>(&mut self, key: &str, default: &str, choices: &[Choice<T>]) -> Result<T> {
+        let name: String = self.get(key, default)?;
+        let found = choices.iter().find(|(choice, ..)| *choice == name).map(|(_, value, _)| value.clone());
+        found.ok_or_else(|| {
+            let all: Vec<_> = choices.iter().map(|(choice, ..)| *choice).collect();
+            let (place, near) = (self.place(key), suggest(&name, &all));
+            Error::config(format!("{place}: \"{name}\" is not known{near}; there are: {}", names(choices)))
+        })
+    }
+}
+
+/// What a value of this type is, for a list of them too.
+pub fn takes<T: FromValue>(list: bool) -> String {
+    if list { format!("a list, each {}", T::takes()) } else { T::takes() }
+}
+
+/// What something reads from a section of an experiment file, key by key in the order of reading. Each ends with `;` and is
+/// one of:
+///
+/// - `key: Type = default`: [`FromValue`], or the default where it is not written;
+/// - `key: Option<Type>`: none where it is not written;
+/// - `key: Vec<Type> = ["a", "b"]`: a list;
+/// - `key: Type = "name" of [("name", value, "what it means"), …]`: one of these by name ([`Choice`]).
+///
+/// Behind it may stand `in range, "why"`: values must be in it ([`above`], [`spans`]), and the message ends with `why`, which
+/// may be left out. `said "words"` behind the default is what pages show instead of it. What `#[doc]` says of a key is what
+/// pages say of it.
+///
+/// `struct Name { … }` makes the struct, `Name::read(section)` and `Name::KEYS`; with `struct Name(more: Type) { … }`
+/// defaults may depend on further arguments of `read`, and must be `said`. `keys Name { … }` makes a function by the name of
+/// each key instead: for keys that are not always read.
+#[macro_export]
+macro_rules! settings {
+    ($(#[$meta:meta])* $vis:vis struct $table:ident $(($($more:ident: $given:ty),+))? { $(
+        $(#[doc = $about:literal])+
+        $key:ident: $outer:ident $(<$inner:ident>)? $(= $default:tt)? $(said $words:literal)? $(of $choices:tt)?
+            $(in $range:expr $(, $why:literal)?)?;
+    )+ }) => {
+        $(#[$meta])*
+        $vis struct $table {
+            $($(#[doc = $about])+ pub $key: $outer $(<$inner>)?,)+
+        }
+
+        impl $table {
+            /// All keys that are read.
+            $vis const KEYS: &'static [$crate::config::Key] = &[$($crate::settings!(@key [$($about)+] $key
+                [$outer $(<$inner>)?] [$(= $default)?] [$(said $words)?] [$(of $choices)?] [$(in $range)?])),+];
+
+            /// Reads them.
+            #[allow(unused_parens)]
+            $vis fn read(section: &mut $crate::config::Section $($(, $more: $given)+)?) -> $crate::Result<Self> {
+                Ok($table { $($key: {
+                    let value = $crate::settings!(@read section $key [$outer $(<$inner>)?] [$(= $default)?] [$(of $choices)?]);
+                    $($crate::settings!(@within section $key value [$outer] $range, concat!($($why)?));)?
+                    value
+                },)+ })
+            }
+        }
+    };
+    ($(#[$meta:meta])* $vis:vis keys $table:ident { $(
+        $(#[doc = $about:literal])+
+        $key:ident: $outer:ident $(<$inner:ident>)? $(= $default:tt)? $(said $words:literal)? $(of $choices:tt)?
+            $(in $range:expr $(, $why:literal)?)?;
+    )+ }) => {
+        $(#[$meta])*
+        $vis struct $table;
+
+        #[allow(unused_parens)]
+        impl $table {
+            /// All keys that are read.
+            $vis const KEYS: &'static [$crate::config::Key] = &[$($crate::settings!(@key [$($about)+] $key
+                [$outer $(<$inner>)?] [$(= $default)?] [$(said $words)?] [$(of $choices)?] [$(in $range)?])),+];
+
+            $(
+                $(#[doc = $about])+
+                $vis fn $key(section: &mut $crate::config::Section) -> $crate::Result<$outer $(<$inner>)?> {
+                    let value = $crate::settings!(@read section $key [$outer $(<$inner>)?] [$(= $default)?] [$(of $choices)?]);
+                    $($crate::settings!(@within section $key value [$outer] $range, concat!($($why)?));)?
+                    Ok(value)
+                }
+            )+
+        }
+    };
+    (@read $section:ident $key:ident [Option<$type:ident>] [] []) => {
+        $section.get_opt::<$type>(stringify!($key))?
+    };
+    (@read $section:ident $key:ident [Vec<$type:ident>] [= $default:tt] []) => {
+        $section.get_list::<$type>(stringify!($key), &$default)?
+    };
+    (@read $section:ident $key:ident [$type:ident] [= $default:tt] []) => {
+        $section.get::<$type>(stringify!($key), $default)?
+    };
+    (@read $section:ident $key:ident [$type:ident] [= $default:tt] [of $choices:tt]) => {
+        $section.choose_of::<$type>(stringify!($key), $default, &$choices)?
+    };
+    (@within $section:ident $key:ident $value:ident [Option] $range:expr, $why:expr) => {
+        $section.within(stringify!($key), &$value, &$range, $why)?
+    };
+    (@within $section:ident $key:ident $value:ident [Vec] $range:expr, $why:expr) => {
+        $section.within(stringify!($key), &$value, &$range, $why)?
+    };
+    (@within $section:ident $key:ident $value:ident [$type:ident] $range:expr, $why:expr) => {
+        $section.within(stringify!($key), [&$value], &$range, $why)?
+    };
+    (@key [$($about:literal)+] $key:ident $type:tt $default:tt $said:tt $choices:tt $range:tt) => {
+        $crate::config::Key::new(stringify!($key), concat!($($about),+), $crate::settings!(@default $type $default $said),
+            $crate::settings!(@range $type $choices $range))
+    };
+    (@default $type:tt $default:tt [said $words:literal]) => {
+        || $words.to_owned()
+    };
+    (@default [Option<$type:ident>] [] []) => {
+        || "none".to_owned()
+    };
+    (@default [Vec<$type:ident>] [= $default:tt] []) => {
+        || $crate::config::written_list(&$default)
+    };
+    (@default [$type:ident] [= $default:tt] []) => {
+        || { #[allow(unused_parens)] $crate::config::written($default) }
+    };
+    (@range $type:tt [of $choices:tt] []) => {
+        || $crate::config::names(&$choices)
+    };
+    (@range $type:tt [] [in $range:expr]) => {
+        || $crate::config::words(&$range)
+    };
+    (@range [Option<$type:ident>] [] []) => {
+        || $crate::config::takes::<$type>(false)
+    };
+    (@range [Vec<$type:ident>] [] []) => {
+        || $crate::config::takes::<$type>(true)
+    };
+    (@range [$type:ident] [] []) => {
+        || $crate::config::takes::<$type>(false)
+    };
+}
+pub use settings;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::SECOND;
+    use crate::units::Rate;
+
+    const MOST: u16 = 8192;
+
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Way {
+        Up,
+        Down,
+    }
+
+    settings! {
+        /// One of every kind.
+        #[derive(Debug, PartialEq)]
+        struct Every(workers: u32) {
+            /// Slots of a set.
+            pool: u16 = 512 in 1..=MOST, "registers hold no more";
+            /// Of two
+            /// lines.
+            latency: Span = "1us" in spans(0..=SECOND);
+            /// Until.
+            until: Option<Span> in above(Span::from_ps(0));
+            /// Rates.
+            rates: Vec<Rate> = ["1Gbps", "2Gbps"];
+            /// Where to.
+            way: Way = "up" of [("up", Way::Up, "towards the server"), ("down", Way::Down, "")];
+            /// Updates that make a step.
+            batch: u32 = (workers * 2) said "twice as many as workers";
+            /// Share.
+            share: f64 = 0.5 in above_to(0.0, 1.0);
+            /// Bits.
+            bits: u32 = (1 << 17);
+            /// Checks.
+            check: bool = true;
+        }
+    }
+
+    settings! {
+        /// Read one by one.
+        keys Single {
+            /// How often.
+            times: u32 = 3 in 1..=9;
+            /// Whose.
+            name: Option<String>;
+        }
+    }
+
+    #[test]
+    fn a_table_reads_what_it_lists() {
+        let mut section = Section::of("x", &[("way", "down".into()), ("until", "2s".into())]);
+        let read = Every::read(&mut section, 4).unwrap();
+        let wanted = Every {
+            pool: 512,
+            latency: Span::from_ps(1_000_000),
+            until: Some(Span::from_ps(2 * SECOND)),
+            rates: vec![Rate::from_bps(1_000_000_000), Rate::from_bps(2_000_000_000)],
+            way: Way::Down,
+            batch: 8,
+            share: 0.5,
+            bits: 1 << 17,
+            check: true,
+        };
+        assert_eq!(read, wanted);
+        let names: Vec<_> = Every::KEYS.iter().map(|key| key.name).collect();
+        assert_eq!(section.asked(), names);
+        assert_eq!((Single::times(&mut section).unwrap(), Single::name(&mut section).unwrap()), (3, None));
+        assert_eq!(section.asked()[names.len()..], ["times", "name"]);
+    }
+
+    #[test]
+    fn keys_say_what_a_user_may_write() {
+        let said: Vec<_> = Every::KEYS.iter().chain(Single::KEYS).map(|key| (key.default(), key.range())).collect();
+        let wanted = [
+            ("512", "from 1 to 8192"),
+            ("\"1us\"", "from 0ps to 1s"),
+            ("none", "above 0ps"),
+            ("[\"1Gbps\", \"2Gbps\"]", "a list, each a rate"),
+            ("\"up\"", "up (towards the server), down"),
+            ("twice as many as workers", "a whole number from 0 to 4294967295"),
+            ("0.5", "above 0 and at most 1"),
+            ("131072", "a whole number from 0 to 4294967295"),
+            ("true", "true or false"),
+            ("3", "from 1 to 9"),
+            ("none", "a text"),
+        ];
+        assert_eq!(said, wanted.map(|(default, range)| (default.to_owned(), range.to_owned())));
+        assert_eq!(Every::KEYS[1].about, "Of two lines.");
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused() {
+        let message = |key: &str, value: Value| {
+            let mut section = Section::of("x", &[(key, value)]);
+            let read = Every::read(&mut section, 4).map(drop).and(Single::times(&mut section).map(drop));
+            read.unwrap_err().to_string()
+        };
+        assert_eq!(message("pool", 0.into()), "x.pool: 0 is not from 1 to 8192; registers hold no more");
+        assert_eq!(message("latency", "2s".into()), "x.latency: 2s is not from 0ps to 1s");
+        assert_eq!(message("until", "0s".into()), "x.until: 0ps is not above 0ps");
+        assert_eq!(message("share", 0.0.into()), "x.share: 0 is not above 0 and at most 1");
+        assert_eq!(message("times", 10.into()), "x.times: 10 is not from 1 to 9");
+        let way = "x.way: \"dawn\" is not known, did you mean \"down\"?; there are: up (towards the server), down";
+        assert_eq!(message("way", "dawn".into()), way);
+        assert_eq!(words(&(1..)), "1 or more");
+        assert_eq!((words(&(..=3)), words(&(0..3))), ("at most 3".into(), "at least 0 and below 3".into()));
+    }
+}
