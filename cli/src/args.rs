@@ -655,6 +655,12 @@ pub(crate) struct Dissector {
 pub(crate) struct List {
     /// Only this kind
     pub(crate) kind: Option<String>,
+    /// The keys of an experiment that each reads, with default, range and meaning
+    #[arg(long)]
+    pub(crate) keys: bool,
+    /// As a page of markdown: docs/settings.md
+    #[arg(long, requires = "keys")]
+    pub(crate) markdown: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -372,7 +372,7 @@ fn read_clusters(section: &mut Section) -> Result<Vec<Cluster>> {
             )));
         }
     }
-    section.allow(&["period", "phase", "jitter", "gap_min", "gap_max"]);
+    ["period", "phase", "jitter", "gap_min", "gap_max"].iter().for_each(|key| section.allow_name(key));
     Ok(clusters)
 }
 

@@ -1,5 +1,7 @@
 //! `pktgen list`: what the registries hold.
 
+mod keys;
+
 use pktgen_core::registry::{Named, suggest};
 use pktgen_core::{Error, Result, topology};
 use pktgen_realtime::transport;
@@ -42,6 +44,12 @@ pub(super) fn registries() -> Vec<(&'static str, Entries)> {
 }
 
 pub(super) fn run(args: List, ui: &Ui) -> Result<u8> {
+    if args.markdown && ui.json() {
+        return Err(Error::config("--markdown and --json: choose one"));
+    }
+    if args.keys {
+        return keys::run(args.kind.as_deref(), args.markdown, ui);
+    }
     let all = registries();
     let kinds: Vec<_> = all.iter().map(|(kind, _)| *kind).collect();
     if let Some(kind) = &args.kind

@@ -70,6 +70,19 @@ fn shown_outputs_are_what_the_commands_print() {
     assert!(blocks >= 2, "there are outputs to check");
 }
 
+#[test]
+fn the_settings_page_is_what_list_prints() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md");
+    let fresh = format!("{}\n", run("list --keys --markdown"));
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&page, &fresh).expect("writable");
+    }
+    let shown = fs::read_to_string(&page).expect("docs/settings.md");
+    assert!(shown == fresh, "docs/settings.md is old; run with UPDATE_DOCS=1 and review the difference");
+    let unsaid: Vec<_> = fresh.lines().filter(|line| line.ends_with("|  |") || line.contains("| a value |")).collect();
+    assert!(unsaid.is_empty(), "keys without a meaning or a range: {unsaid:?}");
+}
+
 /// The names in tables of a page that list counters and of what they are the largest.
 fn counters_listed(page: &str) -> Vec<String> {
     let tables = page.split("\n| counter | of |\n| --- | --- |\n").skip(1);

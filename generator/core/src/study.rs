@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::config::Section;
+use crate::config::{KeyTables, Section};
 use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::seed::Seed;
@@ -52,7 +52,7 @@ impl Finding {
 /// One kind of study.
 pub trait Study: Named + Sync {
     /// The keys of `[study]` that [`run`](Self::run) reads, `kind` apart.
-    fn keys(&self) -> &'static [&'static str];
+    fn keys(&self) -> KeyTables;
 
     /// The metrics that it finds. Their names are their keys: findings of tables have no labels.
     fn metrics(&self) -> &'static [Definition];

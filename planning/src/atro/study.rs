@@ -2,7 +2,7 @@
 //!
 //! ATRO draws nothing, so its runs are alike; a baseline draws where workers, server and aggregators are, and ways.
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section, choices, settings};
 use pktgen_core::definition::{Better, Definition};
 use pktgen_core::registry::{Named, suggest};
 use pktgen_core::seed::Seed;
@@ -58,9 +58,33 @@ impl Named for AtroStudy {
     }
 }
 
+settings! {
+    /// What it reads from `[study]`.
+    struct Settings {
+        /// `atro`, or a baseline: `pktgen list placers` has them.
+        scheme: String = ATRO;
+        /// Network of a baseline.
+        network: Topology = "leaf_spine" of (choices(Topology::ALL));
+        /// Workers.
+        workers: u32 = 90;
+        /// Switches.
+        switches: u32 = 20;
+        /// Ports of a switch.
+        ports: u32 = 24;
+        /// Switches that aggregate.
+        aggregators: u32 = 4;
+        /// Layers of switches.
+        layers: u32 = 5;
+        /// Rate of a link.
+        capacity: Rate = "100Gbps";
+        /// Draws of a baseline.
+        repetitions: u32 = 1 in 1..=1_000_000;
+    }
+}
+
 impl Study for AtroStudy {
-    fn keys(&self) -> &'static [&'static str] {
-        &["scheme", "network", "workers", "switches", "ports", "aggregators", "layers", "capacity", "repetitions"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn metrics(&self) -> &'static [Definition] {
@@ -68,16 +92,13 @@ impl Study for AtroStudy {
     }
 
     fn read(&self, section: &mut Section) -> Result<Task> {
-        let scheme: String = section.get("scheme", ATRO)?;
+        let settings = Settings::read(section)?;
+        let Settings { scheme, network, repetitions, .. } = settings;
         let baseline = BASELINES.iter().copied().find(|baseline| baseline.name() == scheme);
-        let topology = section.choose("network", "leaf_spine", &Topology::ALL)?;
-        let mut number = |key: &str, default: u32| section.get::<u32>(key, default).map(u64::from);
-        let workers = number("workers", 90)?;
-        let (switches, ports) = (number("switches", 20)?, number("ports", 24)?);
-        let (aggregators, layers) = (number("aggregators", 4)?, number("layers", 5)?);
-        let capacity_bps = section.get::<Rate>("capacity", "100Gbps")?.bps();
+        let [workers, switches, ports, aggregators, layers] =
+            [settings.workers, settings.switches, settings.ports, settings.aggregators, settings.layers].map(u64::from);
+        let capacity_bps = settings.capacity.bps();
         let cluster = Cluster { switches, aggregators, ports, layers, capacity_bps };
-        let repetitions = section.get_in("repetitions", 1u32, 1..=1_000_000u32)?;
         let at = |error: Error| Error::config(format!("[{}] {error}", section.name()));
         infeasible::check(&cluster, workers).map_err(at)?;
         let Some(baseline) = baseline else {
@@ -86,7 +107,7 @@ impl Study for AtroStudy {
             }
             return Ok(Box::new(move |_, _| measure(&cluster, workers)));
         };
-        let network = Network::of(topology);
+        let network = Network::of(network);
         if (switches, ports) != (network.switches() as u64, Network::PORTS) {
             let (place, has) = (section.place("switches"), network.switches());
             return Err(Error::config(format!(
@@ -163,7 +184,7 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|finding| finding.metric.as_str()).collect();
         let measured = METRICS.iter().filter(|definition| **definition != TIME_TAKEN);
         assert_eq!(names, measured.map(|definition| definition.metric).collect::<Vec<_>>());
-        assert!(section.asked().iter().all(|key| AtroStudy.keys().contains(&key.as_str())));
+        assert!(section.asked().iter().all(|key| AtroStudy.keys()[0].iter().any(|known| known.name == key)));
         Ok(found.into_iter().filter_map(|finding| finding.value).collect())
     }
 

@@ -1,6 +1,6 @@
 //! SOAR's evaluation as a study: one strategy on BT(n), for one or several workloads (SOAR §5, appendix A).
 
-use pktgen_core::config::{Section, Value};
+use pktgen_core::config::{Choice, Key, KeyTables, Section, Value, choices, settings};
 use pktgen_core::definition::{Better, Definition};
 use pktgen_core::registry::{Named, find};
 use pktgen_core::seed::{Seed, unit};
@@ -18,9 +18,6 @@ use super::{Placement, printed};
 
 /// The study.
 pub(crate) struct SoarStudy;
-
-const KEYS: [&str; 11] =
-    ["size", "rates", "loads", "nodes", "strategy", "method", "root", "k", "workloads", "capacity", "use_case"];
 
 const fn time(metric: &'static str, definition: &'static str) -> Definition {
     Definition::new(metric, "ns", Better::Lower, definition).source("SOAR §5.3").needs("study.strategy = \"soar\"")
@@ -158,7 +155,7 @@ fn part_of(tree: &Tree, blue: &[bool], number: usize) -> Option<f64> {
 
 /// The tree of `[[study.nodes]]`, written as in a tree's file; none where there is no such table.
 fn nodes(section: &mut Section) -> Result<Option<Tree>> {
-    let tables = section.get_tables("nodes")?;
+    let tables = section.get_tables(NODES.name)?;
     if tables.is_empty() {
         return Ok(None);
     }
@@ -183,9 +180,56 @@ impl Named for SoarStudy {
     }
 }
 
+/// The use case of bytes, if they are counted.
+type Case = Option<UseCase>;
+
+settings! {
+    /// What it reads from `[study]`, where that is not a tree of its own.
+    keys Settings {
+        /// Nodes of a complete binary tree: a power of two.
+        size: u32 = 256;
+        /// How rates grow towards the destination.
+        rates: Rates = "constant" of (choices(Rates::ALL));
+        /// Which loads are drawn.
+        loads: Drawn = "uniform" of (drawn());
+        /// Which strategy: `pktgen list placers` has them.
+        strategy: String = "soar";
+        /// How SOAR's tables are made.
+        method: bool = "pruned" of [("pruned", false, ""), ("as_printed", true, "")];
+        /// The destination's colour.
+        root: Root = "either" of (choices(Root::ALL));
+        /// Switches that aggregate at most.
+        k: u32 = 16 in 0..=1_000_000;
+        /// Workloads, one after the other.
+        workloads: u32 = 1 in 1..=100_000;
+        /// Workloads that a switch aggregates for at most; 0: all.
+        capacity: u32 = 0 in 0..=1_000_000;
+        /// Of what bytes are counted.
+        use_case: Case = "none" of (cases());
+    }
+}
+
+/// The tree, written in the file.
+const NODES: Key = Key::new(
+    "nodes",
+    "The tree, written as in a tree's file, instead of `size` and `rates`.",
+    || "none".into(),
+    || "a list of tables".into(),
+);
+
+fn drawn() -> [Choice<Drawn>; 5] {
+    let [a, b, c, d] = Loads::ALL.map(|(name, loads)| (name, Drawn::From(loads), ""));
+    [a, b, c, d, ("mixed", Drawn::Mixed, "")]
+}
+
+fn cases() -> [Choice<Case>; 3] {
+    let [a, b] = UseCase::ALL.map(|(name, case)| (name, Some(case), ""));
+    [a, b, ("none", None, "")]
+}
+
 impl Study for SoarStudy {
-    fn keys(&self) -> &'static [&'static str] {
-        &KEYS
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS, &[NODES]]
     }
 
     fn metrics(&self) -> &'static [Definition] {
@@ -203,31 +247,26 @@ impl Setup {
         let (tree, loads) = match nodes(section)? {
             Some(tree) => (tree, Drawn::Given),
             None => {
-                let kinds = Loads::ALL.map(|(name, loads)| (name, Drawn::From(loads)));
                 let tree = binary_tree(section)?;
-                (tree, section.choose("loads", "uniform", &[&kinds[..], &[("mixed", Drawn::Mixed)]].concat())?)
+                (tree, Settings::loads(section)?)
             }
         };
-        let name: String = section.get("strategy", "soar")?;
+        let name = Settings::strategy(section)?;
         let strategy = find(STRATEGIES, "strategy", &name, &section.place("strategy"))?;
         let exact = match strategy.name() {
-            "soar" => Some(Exact {
-                printed: section.choose("method", "pruned", &[("pruned", false), ("as_printed", true)])?,
-                root: section.choose("root", "either", &Root::ALL)?,
-            }),
+            "soar" => Some(Exact { printed: Settings::method(section)?, root: Settings::root(section)? }),
             _ => None,
         };
-        let cases = UseCase::ALL.map(|(name, case)| (name, Some(case)));
-        let capacity = section.get_in("capacity", 0u32, 0..=1_000_000u32)?;
+        let capacity = Settings::capacity(section)?;
         Ok(Setup {
             tree,
             loads,
             strategy,
             exact,
-            k: section.get_in("k", 16u32, 0..=1_000_000u32)? as usize,
-            workloads: section.get_in("workloads", 1u32, 1..=100_000u32)?,
+            k: Settings::k(section)? as usize,
+            workloads: Settings::workloads(section)?,
             capacity: (capacity > 0).then_some(capacity),
-            use_case: section.choose("use_case", "none", &[&cases[..], &[("none", None)]].concat())?,
+            use_case: Settings::use_case(section)?,
         })
     }
 
@@ -294,8 +333,8 @@ impl Setup {
 
 /// The complete binary tree of `size` and `rates`.
 fn binary_tree(section: &mut Section) -> Result<Tree> {
-    let size: u32 = section.get("size", 256u32)?;
-    let rates = section.choose("rates", "constant", &Rates::ALL)?;
+    let size = Settings::size(section)?;
+    let rates = Settings::rates(section)?;
     binary(size, rates).filter(|_| size <= 1 << 24).ok_or_else(|| {
         Error::config(format!(
             "{}: {size}; a complete binary tree with its destination has 2, 4, 8, … up to 16777216 nodes",

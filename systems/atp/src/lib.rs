@@ -6,6 +6,7 @@
 
 pub mod format;
 mod hash;
+mod keys;
 mod program;
 mod queue;
 #[cfg(test)]

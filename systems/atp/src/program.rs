@@ -11,7 +11,7 @@ mod tests;
 
 use std::collections::{HashSet, VecDeque};
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Action, Counter, PacketId, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
@@ -26,6 +26,7 @@ use pktgen_wire::wire::frame::{
 
 use crate::format::{BYTES, Header, Name, PORT, WORKER_PORT, values_mut};
 use crate::hash::AGGREGATORS_MAX;
+use crate::keys;
 use aggregators::{Aggregators, Outcome, Part};
 
 /// Bits of a bitmap.
@@ -44,8 +45,8 @@ impl Named for AtpKind {
 }
 
 impl ProgramKind for AtpKind {
-    fn keys(&self) -> &'static [&'static str] {
-        &["aggregators"]
+    fn keys(&self) -> KeyTables {
+        &[keys::Switch::KEYS]
     }
 
     fn format(&self) -> Option<&'static str> {

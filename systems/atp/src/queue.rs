@@ -2,18 +2,19 @@
 //! IPv4 (`do_comp_qdepth`, `modify_ecn` and `modify_ipv4_ecn` of the public program).
 
 use pktgen_core::Result;
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::{HEAD, has_udp_checksum, mark_congestion, payload, set_udp_checksum};
 
 use crate::format::Header;
+use crate::keys;
 use pktgen_engine::target::queue::fifo::{read_mark_at, read_slots_or};
 use pktgen_engine::target::queue::{Discipline, Fifo, Queue};
 
 /// The public program marks from 1,000 cells of 80 bytes on; a packet of 316 bytes has four.
-const MARK_AT: u32 = 250;
+pub(crate) const MARK_AT: u32 = 250;
 /// Frames that a port can hold: 20 MB, as shared buffers have.
-const SLOTS: u32 = 65_536;
+pub(crate) const SLOTS: u32 = 65_536;
 
 /// `queue = "atp"`.
 pub(crate) struct AtpQueue;
@@ -28,8 +29,8 @@ impl Named for AtpQueue {
 }
 
 impl Discipline for AtpQueue {
-    fn keys(&self) -> &'static [&'static str] {
-        &["slots", "slot_in_transmission", "mark_at"]
+    fn keys(&self) -> KeyTables {
+        &[keys::Queueing::KEYS]
     }
 
     fn open(&self, section: &mut Section, _clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {

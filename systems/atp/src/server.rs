@@ -26,9 +26,6 @@ use crate::format::{
 use crate::hash::Moves;
 use crate::workers::{read_aggregators, read_window};
 
-/// Keys of `[endpoint]` that only the server reads.
-pub(crate) const KEYS: &[&str] = &["service_time"];
-
 /// What is known of a number.
 #[derive(Debug, Default)]
 struct Entry {

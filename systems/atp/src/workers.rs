@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::PacketId;
 use pktgen_core::registry::Named;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use pktgen_engine::endpoint::rounds::{
-    Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, SERVED, Scaling, Settings, WindowControl, dense_of,
-    direction, read_scale,
+    Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, SERVED, Scaled, Scaling, Settings, Trained,
+    WindowControl, dense_of, direction, read_scale,
 };
 use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, Receiver, WorkerKind};
 use pktgen_engine::frame::Heads;
@@ -23,10 +23,10 @@ use crate::format::{
 };
 use crate::hash::{AGGREGATORS_MAX, Places};
 use crate::program::WORKERS_MAX;
-use crate::server;
+use crate::{keys, server};
 
 /// Packets of the largest window, and of the first one (`max_agtr_size_per_thread`, `MAX_BYTES`).
-const WINDOW: u32 = 100;
+pub(crate) const WINDOW: u32 = 100;
 /// Bytes by which a window grows.
 const STEP_BYTES: u32 = 1500;
 
@@ -93,17 +93,8 @@ impl Named for AtpKind {
 }
 
 impl WorkerKind for AtpKind {
-    fn keys(&self) -> &'static [&'static str] {
-        &[
-            "window",
-            "aggregators",
-            "congestion_control",
-            "scale",
-            "missed",
-            "retransmit",
-            "typical",
-            "iterations_to_target",
-        ]
+    fn keys(&self) -> KeyTables {
+        &[keys::Workers::KEYS, Scaled::KEYS, Trained::KEYS]
     }
 
     fn protocol(&self) -> &'static Protocol {
@@ -143,8 +134,8 @@ impl WorkerKind for AtpKind {
         Ok(Rounds::new(protocol, layout, settings, facts).crew())
     }
 
-    fn server_keys(&self) -> &'static [&'static str] {
-        server::KEYS
+    fn server_keys(&self) -> KeyTables {
+        &[keys::Server::KEYS]
     }
 
     fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Receiver>> {

@@ -24,7 +24,7 @@ mod state;
 mod tests;
 
 use crate::format::{Header, Kind as Wire, Numbers};
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Action, Counter, Heat, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
@@ -34,6 +34,7 @@ use pktgen_wire::wire::frame::{HEAD, group_of, source_ip, target_ip, worker_of};
 use pktgen_workload::sparse::pipeline::{Passes, Scratch};
 
 use again::Again;
+use failing::Fails;
 use failover::{Duty, Failover};
 use job::{Job, Member};
 use line::{Line, To};
@@ -44,7 +45,7 @@ use pktgen_engine::target::sparse::SparsePlace;
 use registers::Pairs;
 use resources::PUBLISHED_STAGES;
 use results::Timers;
-use settings::{KEYS, Settings};
+use settings::{Settings, Written};
 
 /// `program = "libra"`.
 pub(crate) struct LibraKind;
@@ -59,8 +60,8 @@ impl Named for LibraKind {
 }
 
 impl ProgramKind for LibraKind {
-    fn keys(&self) -> &'static [&'static str] {
-        KEYS
+    fn keys(&self) -> KeyTables {
+        &[Written::KEYS, Fails::KEYS]
     }
 
     fn format(&self) -> Option<&'static str> {

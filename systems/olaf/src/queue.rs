@@ -12,12 +12,12 @@
 //! a merge is a sum or a mean (a sum; the count travels along), and its reward (the mean weighted
 //! by counts; the maximum on request).
 
-use pktgen_core::config::Section;
+use pktgen_core::Result;
+use pktgen_core::config::{FromValue, KeyTables, Section, Value, settings};
 use pktgen_core::record::{Action, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::units::Span;
-use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame;
 use pktgen_wire::wire::update::{FLAG_MERGED, Header, Status, UPDATE_HEAD, add_values};
 
@@ -25,7 +25,7 @@ use pktgen_engine::frame::{Frame, Pool};
 use pktgen_engine::target::activity::Activity;
 use pktgen_engine::target::books::Books;
 use pktgen_engine::target::queue::fifo::read_slots;
-use pktgen_engine::target::queue::{Discipline, Queue};
+use pktgen_engine::target::queue::{Discipline, Queue, Slots};
 
 /// `queue = "olaf"`.
 pub(crate) struct OlafDiscipline;
@@ -40,8 +40,8 @@ impl Named for OlafDiscipline {
 }
 
 impl Discipline for OlafDiscipline {
-    fn keys(&self) -> &'static [&'static str] {
-        &["slots", "slot_in_transmission", "reward_filter", "reward_threshold", "merged_reward", "active_window"]
+    fn keys(&self) -> KeyTables {
+        &[Slots::KEYS, Settings::KEYS]
     }
 
     fn needs_identified(&self) -> bool {
@@ -50,40 +50,51 @@ impl Discipline for OlafDiscipline {
 
     fn open(&self, section: &mut Section, clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {
         let (slots, hold_slot) = read_slots(section, slots)?;
-        let filter: bool = section.get("reward_filter", true)?;
-        let threshold: f64 = section.get("reward_threshold", 1.5)?;
-        let window = read_window(section)?;
-        let merged = [("mean", MergedReward::Mean), ("max", MergedReward::Max)];
-        let merged_reward = section.choose("merged_reward", "mean", &merged)?;
-        if threshold < 0.0 {
-            return Err(Error::config(format!(
-                "{}: {threshold} is negative; a threshold is 0 or more",
-                section.place("reward_threshold")
-            )));
-        }
+        let Settings { reward_filter, reward_threshold, active_window, merged_reward } = Settings::read(section)?;
         let settings = OlafSettings {
             slots,
             hold_slot,
-            threshold: filter.then_some(threshold as f32),
+            threshold: reward_filter.then_some(reward_threshold as f32),
             merged_reward,
-            active_window: window,
+            active_window: active_window.0,
         };
         Ok(Box::new(OlafQueue::new(settings, clusters)))
     }
 }
 
-/// A cluster counts as active for so long after an arrival. §5 says "currently" and has no figure: a second is a hundred times
-/// the longest interval between updates of the paper's testbed.
-fn read_window(section: &mut Section) -> Result<Time> {
-    if matches!(section.get::<String>("active_window", "1s"), Ok(text) if text == "ever") {
-        return Ok(NEVER);
+/// A cluster counts as active for so long after an arrival.
+struct Window(Time);
+
+impl FromValue for Window {
+    fn takes() -> String {
+        "a span of time above 0, or \"ever\"".to_owned()
     }
-    let window: Span = section.get("active_window", "1s")?;
-    if window.ps() <= 0 {
-        let place = section.place("active_window");
-        return Err(Error::config(format!("{place}: a window of 0 holds no arrival; \"ever\" has no end")));
+
+    fn from_value(value: &Value) -> Result<Self, String> {
+        match (value, Span::from_value(value)) {
+            (Value::Text(text), _) if text == "ever" => Ok(Window(NEVER)),
+            (_, Ok(span)) if span.ps() > 0 => Ok(Window(span.ps())),
+            (_, Ok(_)) => Err("a window of 0 holds no arrival; \"ever\" has no end".to_owned()),
+            (_, Err(why)) => Err(why),
+        }
     }
-    Ok(window.ps())
+}
+
+settings! {
+    /// What it reads from `[target]` beside what all disciplines do.
+    struct Settings {
+        /// Are updates dropped whose rewards are lower than what waits?
+        reward_filter: bool = true;
+        /// Rewards further apart than this are not comparable.
+        reward_threshold: f64 = 1.5 in 0.0.., "a threshold is not negative";
+        /// How long a cluster counts as active after an arrival. §5 says "currently" and has no figure: a second is a hundred
+        /// times the longest interval between updates of the paper's testbed.
+        active_window: Window = "1s";
+        /// Which reward a merged update carries.
+        merged_reward: MergedReward = "mean" of [
+            ("mean", MergedReward::Mean, "weighted by counts"), ("max", MergedReward::Max, "")
+        ];
+    }
 }
 
 /// Which reward a merged update carries.

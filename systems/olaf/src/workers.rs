@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use pktgen_core::config::{FromValue, Section, Value};
+use pktgen_core::config::{FromValue, KeyTables, Section, Value, above, settings};
 use pktgen_core::record::{NO_CLUSTER, State};
 use pktgen_core::registry::Named;
 use pktgen_core::seed::{Stream, unit};
@@ -34,9 +34,21 @@ impl Named for TransmissionControlKind {
     }
 }
 
+settings! {
+    /// What it reads from `[endpoint]`.
+    struct Settings {
+        /// Age of the last acknowledgement from which on a worker sends more and more likely (§5).
+        delta_t: Span = "400ms" in above(Span::from_ps(0));
+        /// How fast it does so: the paper's two, urgent and fair, or a number.
+        slope: Slope = "1/delta_t";
+        /// For each worker a text of 1 (send) and 0 (hold back), used instead of chance.
+        choices: Vec<String> = [];
+    }
+}
+
 impl WorkerKind for TransmissionControlKind {
-    fn keys(&self) -> &'static [&'static str] {
-        &["delta_t", "slope", "choices"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn protocol(&self) -> &'static Protocol {
@@ -48,9 +60,10 @@ impl WorkerKind for TransmissionControlKind {
     }
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
-        let rule = read_rule(section)?;
+        let settings = Settings::read(section)?;
+        let rule = rule(&settings);
         let workers = facts.workers.len();
-        let decisions = match read_choices(section, workers)? {
+        let decisions = match choices(section, settings.choices, workers)? {
             Some(choices) => Decisions::Written { choices, at: vec![0; workers], missing: None },
             None => Decisions::Drawn(
                 (0..workers).map(|w| facts.seed.stream("endpoint.transmission_control", w as u64, 0)).collect(),
@@ -94,22 +107,17 @@ impl FromValue for Slope {
     }
 }
 
-/// Reads `delta_t` and `slope`.
-fn read_rule(section: &mut Section) -> Result<SendingRule> {
-    let threshold: Span = section.get("delta_t", "400ms")?;
-    if threshold.ps() <= 0 {
-        return Err(Error::config(format!("{}: {threshold} is not above 0", section.place("delta_t"))));
+fn rule(settings: &Settings) -> SendingRule {
+    let threshold = settings.delta_t.ps();
+    match settings.slope {
+        Slope::Urgent => SendingRule::urgent(threshold),
+        Slope::Fair => SendingRule::fair(threshold),
+        Slope::PerSecond(slope) => SendingRule { threshold, slope },
     }
-    Ok(match section.get("slope", "1/delta_t")? {
-        Slope::Urgent => SendingRule::urgent(threshold.ps()),
-        Slope::Fair => SendingRule::fair(threshold.ps()),
-        Slope::PerSecond(slope) => SendingRule { threshold: threshold.ps(), slope },
-    })
 }
 
-/// Reads `choices`: for each worker a text of 1 (send) and 0 (hold back), used instead of chance.
-fn read_choices(section: &mut Section, workers: usize) -> Result<Option<Arc<Vec<String>>>> {
-    let choices: Vec<String> = section.get_list("choices", &[])?;
+/// `choices`: for each worker a text of 1 (send) and 0 (hold back), used instead of chance.
+fn choices(section: &Section, choices: Vec<String>, workers: usize) -> Result<Option<Arc<Vec<String>>>> {
     if choices.is_empty() {
         return Ok(None);
     }

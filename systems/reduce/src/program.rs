@@ -7,20 +7,20 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pktgen_core::config::Section;
+use pktgen_core::Result;
+use pktgen_core::config::{KeyTables, Section, above, settings};
 use pktgen_core::record::{Action, Counter, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::topology::NO_PORT;
 use pktgen_core::units::Span;
-use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{
     SERVER_IP, Template, device_ip, device_of, readdress, set_udp_checksum, source_ip, target_ip, worker_of,
 };
 use pktgen_wire::wire::update::{FLAG_PARTIAL, FORMAT, Header, PORT, WORKER_PORT};
 
 use pktgen_engine::frame::{Frame, Kind};
-use pktgen_engine::reduction::{AGGREGATORS, DeviceNames};
+use pktgen_engine::reduction::DeviceNames;
 use pktgen_engine::target::context::Context;
 use pktgen_engine::target::flows::NodeFlows;
 use pktgen_engine::target::gather::{Gather, GatherStep};
@@ -39,9 +39,21 @@ impl Named for ReduceKind {
     }
 }
 
+settings! {
+    /// What it reads from `[target]`.
+    struct Settings {
+        /// Messages that a device holds at once.
+        open_messages: u32 = 1024 in 1..=1 << 20;
+        /// Time after which a message is given up that not all inputs of came; never where it is left out.
+        timeout: Option<Span> in above(Span::from_ps(0));
+        /// Devices that aggregate, where no plan says it.
+        aggregators: Option<DeviceNames>;
+    }
+}
+
 impl ProgramKind for ReduceKind {
-    fn keys(&self) -> &'static [&'static str] {
-        &["open_messages", "timeout", AGGREGATORS]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn format(&self) -> Option<&'static str> {
@@ -93,13 +105,8 @@ struct Reduce {
 
 impl Reduce {
     fn open(section: &mut Section, place: Place) -> Result<Self> {
-        let room: u32 = section.get_in("open_messages", 1024u32, 1..=1 << 20)?;
-        let timeout: Option<Span> = section.get_opt("timeout")?;
-        if timeout.is_some_and(|timeout| timeout.ps() <= 0) {
-            return Err(Error::config(format!("{}: it must be above 0", section.place("timeout"))));
-        }
         // Who aggregates was read with the network.
-        let _: Option<DeviceNames> = section.get_opt(AGGREGATORS)?;
+        let Settings { open_messages: room, timeout, .. } = Settings::read(section)?;
         let head = Template::new((device_ip(place.node), WORKER_PORT), (SERVER_IP, PORT), 64);
         Ok(Reduce {
             flows: place.flows.clone().unwrap_or_default(),

@@ -2,17 +2,18 @@
 //! before is there (the public client; `docs/switchml.md`).
 
 use crate::format::{self, ELEMENTS, HEADER, Header, PORT, WORKER_PORT};
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::record::PacketId;
 use pktgen_core::registry::Named;
+use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_workload::dense::Dense;
 use pktgen_workload::workload::Source;
 
 use pktgen_engine::endpoint::rounds::{
-    BEHAVIOUR, Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, Settings, dense_of, direction,
-    read_scaling, read_span,
+    Again, BEHAVIOUR, Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, Scaled, Scalings, Settings,
+    Trained, dense_of, direction, read_scaling,
 };
 use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, WorkerKind};
 
@@ -52,9 +53,17 @@ impl Named for SwitchMlKind {
     }
 }
 
+settings! {
+    /// What it reads from `[endpoint]` beside what all synchronous workers do.
+    keys Pool {
+        /// Slots of a set, of which a worker uses one per packet under way. Trio §6.1: SwitchML-256 has 512.
+        pool: u32 = 512 in 1..=POOL_MAX;
+    }
+}
+
 impl WorkerKind for SwitchMlKind {
-    fn keys(&self) -> &'static [&'static str] {
-        &["pool", "scaling", "scale", "missed", "retransmit", "typical", "iterations_to_target"]
+    fn keys(&self) -> KeyTables {
+        &[Pool::KEYS, Scalings::KEYS, Scaled::KEYS, Again::KEYS, Trained::KEYS]
     }
 
     fn protocol(&self) -> &'static Protocol {
@@ -67,10 +76,9 @@ impl WorkerKind for SwitchMlKind {
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
         let dense = dense_of(source.as_ref(), self.name())?;
-        // Trio §6.1: SwitchML-256 with pool size 512, retransmission off.
-        let pool = section.get_in("pool", 512u32, 1..=POOL_MAX)?;
+        let pool = Pool::pool(section)?;
         let scaling = read_scaling(section)?;
-        let retransmit = read_span(section, "retransmit")?;
+        let retransmit = Again::retransmit(section)?.map(Span::ps);
         let layout = Layout::new(dense.clone(), scaling, pool).with_lanes(&facts.lanes);
         // The exponent of what a packet carries comes with the result of the packet a window before.
         let window = if layout.lead() > 0 { layout.lead() } else { pool };

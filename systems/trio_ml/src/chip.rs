@@ -11,34 +11,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::format::frame_bytes;
-use pktgen_core::config::Section;
+use pktgen_core::config::{Section, settings, spans};
 use pktgen_core::time::{MS, Time};
-use pktgen_core::units::Size;
+use pktgen_core::units::{Size, Span};
 use pktgen_core::{Error, Result};
 
 /// Largest count that makes sense.
 const NUMBER_MAX: u32 = 1 << 20;
-
-/// The keys of `[target]` that say what chip a device has.
-pub const KEYS: &[&str] = &[
-    "chip",
-    "chip_instructions",
-    "chip_instructions_per_gradient",
-    "chip_instruction_time",
-    "chip_clock",
-    "chip_rmw_engines",
-    "chip_add_cycles",
-    "chip_sram_latency",
-    "chip_dram_latency",
-    "chip_tail_latency",
-    "chip_overhead",
-    "chip_head",
-    "chip_tail_chunk",
-    "chip_result_chunk",
-    "chip_threads",
-    "chip_adds",
-    "chip_buffer",
-];
 
 /// Does a thread wait for the reply to each of its adds? §3.1 has both kinds of external transactions; which one
 /// Trio-ML uses is not said.
@@ -96,66 +75,89 @@ pub(crate) struct ChipSettings {
     pub buffer: BufferMemory,
 }
 
+settings! {
+    /// What says whether a device has a chip that takes time.
+    pub(crate) keys Which {
+        /// Whose times packets take; in real time none is simulated.
+        chip: bool = "trio" of [("trio", true, ""), ("none", false, "packets take no time")];
+    }
+}
+
+settings! {
+    /// What says which chip that is.
+    pub(crate) struct Written {
+        /// Instructions of the loop for a gradient (§6.3: 1.2).
+        chip_instructions_per_gradient: f64 = 1.2 in 0.0..=1000.0;
+        /// Instructions of the program besides its loops (§6.3: about 60).
+        chip_instructions: u32 = 60 in 0..=NUMBER_MAX;
+        /// How long a thread needs for one instruction: several cycles (§2.2); how many is our reading.
+        chip_instruction_time: Span = "8ns" in spans(0..=MS);
+        /// A clock cycle (§6.3: 1 GHz).
+        chip_clock: Span = "1ns" in spans(0..=MS);
+        /// Read-modify-write engines (§6.3: 12).
+        chip_rmw_engines: u32 = 12 in 1..=NUMBER_MAX;
+        /// Cycles that one of them needs for an add (§6.3: 2).
+        chip_add_cycles: u32 = 2 in 0..=NUMBER_MAX;
+        /// Access to memory on the chip (§2.3: about 70 ns).
+        chip_sram_latency: Span = "70ns" in spans(0..=MS);
+        /// Access to memory off the chip (§2.3: 300 to 400 ns).
+        chip_dram_latency: Span = "350ns" in spans(0..=MS);
+        /// Access to a packet's tail in the packet buffer; our reading.
+        chip_tail_latency: Span = "70ns" in spans(0..=MS);
+        /// What every packet takes beside what the paper's numbers explain: 0 unless fitted.
+        chip_overhead: Span = "0ns" in spans(0..=MS);
+        /// Bytes of a packet that its thread has at hand (§4: 192).
+        chip_head: Size = "192B";
+        /// Bytes of the tail that it reads at a time (§4: 64).
+        chip_tail_chunk: Size = "64B";
+        /// Bytes of a Result that it writes at a time (§4: 256).
+        chip_result_chunk: Size = "256B";
+        /// Threads of all processing engines together (§1: thousands; the number is our reading).
+        chip_threads: u32 = 2048 in 1..=NUMBER_MAX;
+        /// Does a thread wait for the reply to each of its adds?
+        chip_adds: Adds = "synchronous" of [
+            ("synchronous", Adds::Synchronous, ""), ("asynchronous", Adds::Asynchronous, "it waits for the last reply only")
+        ];
+        /// Where the sums are.
+        chip_buffer: BufferMemory = "dram" of [("dram", BufferMemory::Dram, ""), ("sram", BufferMemory::Sram, "")];
+    }
+}
+
+#[cfg(test)]
 impl Default for ChipSettings {
     fn default() -> Self {
-        ChipSettings {
-            instructions: 60,
-            instructions_per_1000: 1200,
-            instruction_time: 8_000,
-            clock: 1_000,
-            rmw_engines: 12,
-            add_cycles: 2,
-            sram_latency: 70_000,
-            dram_latency: 350_000,
-            tail_latency: 70_000,
-            overhead: 0,
-            head_bytes: 192,
-            tail_chunk: 64,
-            result_chunk: 256,
-            threads: 2048,
-            adds: Adds::Synchronous,
-            buffer: BufferMemory::Dram,
-        }
+        ChipSettings::read(&mut Section::of("target", &[]), false).unwrap().unwrap()
     }
 }
 
 impl ChipSettings {
     /// Reads the keys of `[target]`; none for `chip = "none"` and in real time, where time passes by itself.
     pub fn read(section: &mut Section, real_time: bool) -> Result<Option<Self>> {
-        let kind: String = section.get("chip", "trio")?;
-        match kind.as_str() {
-            "trio" | "none" if real_time => {
-                section.settle("chip", "none");
-                return Ok(None);
-            }
-            "none" => return Ok(None),
-            "trio" => {}
-            other => return Err(wrong(section, "chip", other, "\"trio\" or \"none\"")),
+        let wanted = Which::chip(section)?;
+        if real_time {
+            section.settle("chip", "none");
         }
-        let plain = ChipSettings::default();
-        let per_gradient: f64 = section.get_in("chip_instructions_per_gradient", 1.2, 0.0..=1000.0)?;
-        let adds = [("synchronous", Adds::Synchronous), ("asynchronous", Adds::Asynchronous)];
+        if real_time || !wanted {
+            return Ok(None);
+        }
+        let chip = Written::read(section)?;
         Ok(Some(ChipSettings {
-            instructions: section.get_in("chip_instructions", plain.instructions, 0..=NUMBER_MAX)?,
-            instructions_per_1000: (per_gradient * 1000.0).round() as u32,
-            instruction_time: section.get_span_in("chip_instruction_time", "8ns", 0..=MS)?,
-            clock: section.get_span_in("chip_clock", "1ns", 0..=MS)?,
-            rmw_engines: section.get_in("chip_rmw_engines", plain.rmw_engines, 1..=NUMBER_MAX)?,
-            add_cycles: section.get_in("chip_add_cycles", plain.add_cycles, 0..=NUMBER_MAX)?,
-            sram_latency: section.get_span_in("chip_sram_latency", "70ns", 0..=MS)?,
-            dram_latency: section.get_span_in("chip_dram_latency", "350ns", 0..=MS)?,
-            tail_latency: section.get_span_in("chip_tail_latency", "70ns", 0..=MS)?,
-            overhead: section.get_span_in("chip_overhead", "0ns", 0..=MS)?,
-            head_bytes: bytes(section, "chip_head", "192B")?,
-            tail_chunk: bytes(section, "chip_tail_chunk", "64B")?,
-            result_chunk: bytes(section, "chip_result_chunk", "256B")?,
-            threads: section.get_in("chip_threads", plain.threads, 1..=NUMBER_MAX)?,
-            adds: section.choose("chip_adds", "synchronous", &adds)?,
-            buffer: section.choose(
-                "chip_buffer",
-                "dram",
-                &[("dram", BufferMemory::Dram), ("sram", BufferMemory::Sram)],
-            )?,
+            instructions: chip.chip_instructions,
+            instructions_per_1000: (chip.chip_instructions_per_gradient * 1000.0).round() as u32,
+            instruction_time: chip.chip_instruction_time.ps(),
+            clock: chip.chip_clock.ps(),
+            rmw_engines: chip.chip_rmw_engines,
+            add_cycles: chip.chip_add_cycles,
+            sram_latency: chip.chip_sram_latency.ps(),
+            dram_latency: chip.chip_dram_latency.ps(),
+            tail_latency: chip.chip_tail_latency.ps(),
+            overhead: chip.chip_overhead.ps(),
+            head_bytes: bytes(section, "chip_head", chip.chip_head)?,
+            tail_chunk: bytes(section, "chip_tail_chunk", chip.chip_tail_chunk)?,
+            result_chunk: bytes(section, "chip_result_chunk", chip.chip_result_chunk)?,
+            threads: chip.chip_threads,
+            adds: chip.chip_adds,
+            buffer: chip.chip_buffer,
         }))
     }
 
@@ -194,15 +196,13 @@ impl ChipSettings {
     }
 }
 
-fn wrong(section: &Section, key: &str, value: &str, range: &str) -> Error {
-    Error::config(format!("{}: {value} is not {range}", section.place(key)))
-}
-
-fn bytes(section: &mut Section, key: &str, default: &str) -> Result<u32> {
-    let value: Size = section.get(key, default)?;
+fn bytes(section: &Section, key: &str, value: Size) -> Result<u32> {
     match value.bytes().and_then(|bytes| u32::try_from(bytes).ok()) {
         Some(bytes) if (1..=1 << 16).contains(&bytes) => Ok(bytes),
-        _ => Err(wrong(section, key, &value.to_string(), "a whole number of bytes from 1B to 65536B")),
+        _ => Err(Error::config(format!(
+            "{}: {value} is not a whole number of bytes from 1B to 65536B",
+            section.place(key)
+        ))),
     }
 }
 

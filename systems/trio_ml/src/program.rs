@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::format::{AGED, Header, values};
-use pktgen_core::config::{Section, joined};
+use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Action, Counter, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
@@ -51,12 +51,9 @@ impl Named for TrioMlKind {
     }
 }
 
-/// All keys that are read.
-static ALL_KEYS: [&str; settings::KEYS.len() + chip::KEYS.len()] = joined(&[&settings::KEYS, chip::KEYS]);
-
 impl ProgramKind for TrioMlKind {
-    fn keys(&self) -> &'static [&'static str] {
-        &ALL_KEYS
+    fn keys(&self) -> KeyTables {
+        &[settings::Timeouts::KEYS, settings::Written::KEYS, chip::Which::KEYS, chip::Written::KEYS]
     }
 
     fn format(&self) -> Option<&'static str> {

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use crate::format::{self, HEADER, Header, PORT};
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::record::PacketId;
 use pktgen_core::registry::Named;
+use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
 use pktgen_workload::dense::Dense;
 use pktgen_workload::workload::Source;
 
 use pktgen_engine::endpoint::rounds::{
-    BEHAVIOUR, Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, Scaling, Settings, dense_of, direction,
-    read_scale, read_span,
+    Again, BEHAVIOUR, Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, Scaled, Scaling, Settings,
+    Trained, dense_of, direction, read_scale,
 };
 use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, WorkerKind};
 use pktgen_engine::frame::Heads;
@@ -66,9 +67,17 @@ impl Named for TrioMlKind {
     }
 }
 
+settings! {
+    /// What it reads from `[endpoint]` beside what all synchronous workers do.
+    keys Window {
+        /// Blocks without a result that a worker may have.
+        window: u32 = WINDOW in 1..=WINDOW_MAX;
+    }
+}
+
 impl WorkerKind for TrioMlKind {
-    fn keys(&self) -> &'static [&'static str] {
-        &["window", "scale", "missed", "retransmit", "typical", "iterations_to_target"]
+    fn keys(&self) -> KeyTables {
+        &[Window::KEYS, Scaled::KEYS, Again::KEYS, Trained::KEYS]
     }
 
     fn protocol(&self) -> &'static Protocol {
@@ -81,9 +90,9 @@ impl WorkerKind for TrioMlKind {
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
         let dense = dense_of(source.as_ref(), self.name())?;
-        let window = section.get_in("window", WINDOW, 1..=WINDOW_MAX)?;
+        let window = Window::window(section)?;
         let scale = read_scale(section)?;
-        let retransmit = read_span(section, "retransmit")?;
+        let retransmit = Again::retransmit(section)?.map(Span::ps);
         if retransmit.is_some() && facts.real_time {
             return Err(Error::config(format!(
                 "{}: a Trio-ML packet does not say which transmission it is, so on wires the books could not tell them apart; leave it \

@@ -361,7 +361,7 @@ mod tests {
     fn the_resolved_whole_parses_again() {
         let mut doc = Document::parse("[a]\nx = [1, 2]\ny = \"q\\\"\"\n[a.b]\n\"k.l\" = 2.5", "x.toml").unwrap();
         let mut section = doc.section("a").unwrap();
-        section.allow(&["x", "y", "b"]);
+        ["x", "y", "b"].iter().for_each(|key| section.allow_name(key));
         doc.close(section).unwrap();
         let again = Document::parse(&doc.resolved(), "again").unwrap();
         assert_eq!(again.get("a.y"), Some(&Value::Text("q\"".into())));

@@ -6,13 +6,15 @@
 //! list of valid keys is always the list of keys that are read.
 
 mod document;
+mod key;
 mod section;
 mod setting;
 mod sweep;
 mod value;
 
 pub use document::{Document, Origin, SECTIONS};
-pub use section::{FromValue, Section, joined};
-pub use setting::{Choice, Key, Keys, above, above_to, names, settings, spans, takes, words, written, written_list};
+pub use key::{Choice, Key, KeyTables, choices, names, names_of};
+pub use section::{FromValue, Section};
+pub use setting::{above, above_to, settings, spans, takes, words, written};
 pub use sweep::{Run, Sweep};
 pub use value::{Entry, Table, Value};

@@ -4,9 +4,9 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use super::document::Origin;
+use super::key::{Choice, KeyTables, names, names_of};
 use super::value::{Entry, Table, Value};
 use crate::registry::suggest;
-use crate::time::Time;
 use crate::units::{Decimal, PacketRate, Rate, Size, Span};
 use crate::{Error, Result};
 
@@ -61,14 +61,14 @@ impl Section {
         value
     }
 
-    /// Reads `key`, or `default`, which must be one of these names; returns what the name is for.
-    pub fn choose<T: Clone>(&mut self, key: &str, default: &str, choices: &[(&str, T)]) -> Result<T> {
+    /// Reads `key`, or `default`, which must be the name of one of `choices`; returns its value.
+    pub fn choose<T: Clone>(&mut self, key: &str, default: &str, choices: &[Choice<T>]) -> Result<T> {
         let name: String = self.get(key, default)?;
-        let found = choices.iter().find(|(choice, _)| *choice == name).map(|(_, value)| value.clone());
+        let found = choices.iter().find(|(choice, ..)| *choice == name).map(|(_, value, _)| value.clone());
         found.ok_or_else(|| {
-            let names: Vec<_> = choices.iter().map(|(choice, _)| *choice).collect();
-            let (place, near) = (self.place(key), suggest(&name, &names));
-            Error::config(format!("{place}: \"{name}\" is not known{near}; there are: {}", names.join(", ")))
+            let all: Vec<_> = choices.iter().map(|(choice, ..)| *choice).collect();
+            let (place, near) = (self.place(key), suggest(&name, &all));
+            Error::config(format!("{place}: \"{name}\" is not known{near}; there are: {}", names(choices)))
         })
     }
 
@@ -87,19 +87,9 @@ impl Section {
         Err(Error::config(format!("{}: {value} is not from {least} to {most}", self.place(key))))
     }
 
-    /// The same of a span.
-    pub fn get_span_in(&mut self, key: &str, default: &str, range: RangeInclusive<Time>) -> Result<Time> {
-        let (least, most) = range.into_inner();
-        let span = self.get_in(key, default, Span::from_ps(least)..=Span::from_ps(most))?;
-        Ok(span.ps())
-    }
-
     /// Reads a list of texts or quantities, or `default`.
     pub fn get_list<T: FromValue>(&mut self, key: &str, default: &[&str]) -> Result<Vec<T>> {
-        let entry = self.take(key).unwrap_or_else(|| {
-            let item = |text: &&str| Entry { value: (*text).into(), origin: Origin::Default };
-            Entry { value: Value::List(default.iter().map(item).collect()), origin: Origin::Default }
-        });
+        let entry = self.take(key).unwrap_or_else(|| Entry { value: default.into(), origin: Origin::Default });
         let Value::List(items) = &entry.value else {
             return Err(self.wrong(key, &entry, "a list"));
         };
@@ -161,17 +151,22 @@ impl Section {
         self.finish().map(drop)
     }
 
-    /// Keys that are right here although nobody reads them in this run: those of the alternatives that a
+    /// KeyTables that are right here although nobody reads them in this run: those of the alternatives that a
     /// sweep also visits. What was written for them stays in the resolved whole as it is, so that it can be run
     /// again and nothing is hidden.
-    pub fn allow(&mut self, keys: &[&str]) {
-        for key in keys {
-            if let Some(entry) = self.table.remove(*key) {
-                self.resolved.insert((*key).to_owned(), entry);
-            }
-            if !self.known.iter().any(|known| known == key) {
-                self.known.push((*key).to_owned());
-            }
+    pub fn allow(&mut self, keys: KeyTables) {
+        for key in names_of(keys) {
+            self.allow_name(key);
+        }
+    }
+
+    /// The same of one key.
+    pub fn allow_name(&mut self, key: &str) {
+        if let Some(entry) = self.table.remove(key) {
+            self.resolved.insert(key.to_owned(), entry);
+        }
+        if !self.known.iter().any(|known| known == key) {
+            self.known.push(key.to_owned());
         }
     }
 
@@ -182,7 +177,7 @@ impl Section {
         self.resolved.insert(key.to_owned(), Entry { value: value.into(), origin });
     }
 
-    /// Keys that were asked for so far.
+    /// KeyTables that were asked for so far.
     pub fn asked(&self) -> &[String] {
         &self.known
     }
@@ -237,23 +232,6 @@ impl Section {
         }
         Ok((self.name, self.resolved))
     }
-}
-
-/// Lists of keys in one; `N` is how many they are altogether, which is checked when this is compiled.
-pub const fn joined<const N: usize>(lists: &[&[&'static str]]) -> [&'static str; N] {
-    let mut all = [""; N];
-    let (mut n, mut list) = (0, 0);
-    while list < lists.len() {
-        let mut i = 0;
-        while i < lists[list].len() {
-            all[n] = lists[list][i];
-            n += 1;
-            i += 1;
-        }
-        list += 1;
-    }
-    assert!(n == N, "lists of keys have another length together");
-    all
 }
 
 macro_rules! from_text {
@@ -362,22 +340,14 @@ impl FromValue for String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::SECOND;
-
-    #[test]
-    fn lists_are_joined_in_order() {
-        const ALL: [&str; 3] = joined(&[&["a"], &[], &["b", "c"]]);
-        assert_eq!(ALL, ["a", "b", "c"]);
-    }
 
     #[test]
     fn names_and_ranges_are_checked() {
-        let values = [("order", "randon".into()), ("n", 9u32.into()), ("share", 1.5.into()), ("wait", "3s".into())];
+        let values = [("order", "randon".into()), ("n", 9u32.into()), ("share", 1.5.into())];
         let mut section = Section::of("x", &values);
-        let orders = [("random", 1), ("reversed", 2)];
+        let orders = [("random", 1, ""), ("reversed", 2, "")];
         assert_eq!(section.choose("other", "reversed", &orders).unwrap(), 2);
         assert_eq!(section.get_in("n", 1u32, 1..=9u32).unwrap(), 9);
-        assert_eq!(section.get_span_in("wait", "1s", 0..=3 * SECOND).unwrap(), 3 * SECOND);
         let message = section.choose("order", "random", &orders).unwrap_err().to_string();
         assert_eq!(message, "x.order: \"randon\" is not known, did you mean \"random\"?; there are: random, reversed");
         let message = |result: Result<String>| result.unwrap_err().to_string();
@@ -385,8 +355,6 @@ mod tests {
         assert_eq!(message(n), "x.n: 9 is not from 1 to 8");
         let share = section.get_in("share", 0.5, 0.0..=1.0).map(|share: f64| share.to_string());
         assert_eq!(message(share), "x.share: 1.5 is not from 0 to 1");
-        let wait = section.get_span_in("wait", "1s", SECOND..=2 * SECOND).map(|wait| wait.to_string());
-        assert_eq!(message(wait), "x.wait: 3s is not from 1s to 2s");
     }
 
     #[test]
@@ -395,13 +363,13 @@ mod tests {
         let mut section = Section::of("x", &values);
         let _: String = section.get("kind", "b").unwrap();
         section.settle("kind", "c");
-        section.allow(&["other", "absent", "kind"]);
+        ["other", "absent", "kind"].iter().for_each(|key| section.allow_name(key));
         let message = section.finish().unwrap_err().to_string();
         assert!(message.contains("\"x.rubbish\"") && message.matches("kind").count() == 1, "{message}");
         let mut section = Section::of("x", &values[..2]);
         let _: String = section.get("kind", "b").unwrap();
         section.settle("kind", "c");
-        section.allow(&["other", "absent"]);
+        ["other", "absent"].iter().for_each(|key| section.allow_name(key));
         let (_, resolved) = section.finish().unwrap();
         let found: Vec<_> = resolved.iter().map(|(key, entry)| (key.as_str(), entry.value.to_toml())).collect();
         assert_eq!(found, [("kind", "\"c\"".into()), ("other", "3".into())]);

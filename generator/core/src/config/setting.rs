@@ -6,44 +6,9 @@ use std::ops::{Bound, RangeBounds};
 
 use super::section::{FromValue, Section};
 use super::value::Value;
-use crate::registry::suggest;
 use crate::time::Time;
 use crate::units::Span;
 use crate::{Error, Result};
-
-/// A key of a section: what a user must know to write it.
-#[derive(Debug, Clone, Copy)]
-pub struct Key {
-    /// How it is written.
-    pub name: &'static str,
-    /// What it is for.
-    pub about: &'static str,
-    default: fn() -> String,
-    range: fn() -> String,
-}
-
-/// The keys that something reads, in tables: its own, and those that it shares with others.
-pub type Keys = &'static [&'static [Key]];
-
-/// A value that a key may have, by name: the name, the value, and what it means where the name does not say it.
-pub type Choice<T> = (&'static str, T, &'static str);
-
-impl Key {
-    /// A key that is not read by a table; for [`settings!`].
-    pub const fn new(name: &'static str, about: &'static str, default: fn() -> String, range: fn() -> String) -> Self {
-        Key { name, about: about.trim_ascii(), default, range }
-    }
-
-    /// The value that it has where it is not written, as TOML or in words.
-    pub fn default(&self) -> String {
-        (self.default)()
-    }
-
-    /// The values that it takes, in words.
-    pub fn range(&self) -> String {
-        (self.range)()
-    }
-}
 
 /// More than `least`.
 pub const fn above<T>(least: T) -> (Bound<T>, Bound<T>) {
@@ -83,23 +48,9 @@ pub fn words<T: Display>(range: &impl RangeBounds<T>) -> String {
     }
 }
 
-/// Names of values, each with what it means.
-pub fn names<T>(choices: &[Choice<T>]) -> String {
-    let name = |(name, _, about): &Choice<T>| match *about {
-        "" => (*name).to_owned(),
-        about => format!("{name} ({about})"),
-    };
-    choices.iter().map(name).collect::<Vec<_>>().join(", ")
-}
-
 /// A default as TOML.
-pub fn written(value: impl Into<Value>) -> String {
+pub fn written<T: Into<Value>>(value: T) -> String {
     value.into().to_toml()
-}
-
-/// A list of defaults as TOML.
-pub fn written_list(items: &[&str]) -> String {
-    format!("[{}]", items.iter().map(|item| written(*item)).collect::<Vec<_>>().join(", "))
 }
 
 impl Section {
@@ -114,21 +65,14 @@ impl Section {
         match values.into_iter().find(|value| !range.contains(value)) {
             Some(value) => {
                 let (place, gap) = (self.place(key), if why.is_empty() { "" } else { "; " });
-                Err(Error::config(format!("{place}: {value} is not {}{gap}{why}", words(range))))
+                let wrong = match (range.start_bound(), range.end_bound()) {
+                    (Bound::Unbounded, Bound::Included(most)) => format!("above {most}"),
+                    _ => format!("not {}", words(range)),
+                };
+                Err(Error::config(format!("{place}: {value} is {wrong}{gap}{why}")))
             }
             None => Ok(()),
         }
-    }
-
-    /// Reads `key`, or `default`, which must be the name of one of `choices`; returns its value.
-    pub fn choose_of<T: Clone>(&mut self, key: &str, default: &str, choices: &[Choice<T>]) -> Result<T> {
-        let name: String = self.get(key, default)?;
-        let found = choices.iter().find(|(choice, ..)| *choice == name).map(|(_, value, _)| value.clone());
-        found.ok_or_else(|| {
-            let all: Vec<_> = choices.iter().map(|(choice, ..)| *choice).collect();
-            let (place, near) = (self.place(key), suggest(&name, &all));
-            Error::config(format!("{place}: \"{name}\" is not known{near}; there are: {}", names(choices)))
-        })
     }
 }
 
@@ -143,7 +87,7 @@ pub fn takes<T: FromValue>(list: bool) -> String {
 /// - `key: Type = default`: [`FromValue`], or the default where it is not written;
 /// - `key: Option<Type>`: none where it is not written;
 /// - `key: Vec<Type> = ["a", "b"]`: a list;
-/// - `key: Type = "name" of [("name", value, "what it means"), …]`: one of these by name ([`Choice`]).
+/// - `key: Type = "name" of [("name", value, "what it means"), …]`: one of these by name ([`Choice`]), or an `Option<Type>`.
 ///
 /// Behind it may stand `in range, "why"`: values must be in it ([`above`], [`spans`]), and the message ends with `why`, which
 /// may be left out. `said "words"` behind the default is what pages show instead of it. What `#[doc]` says of a key is what
@@ -151,7 +95,7 @@ pub fn takes<T: FromValue>(list: bool) -> String {
 ///
 /// `struct Name { … }` makes the struct, `Name::read(section)` and `Name::KEYS`; with `struct Name(more: Type) { … }`
 /// defaults may depend on further arguments of `read`, and must be `said`. `keys Name { … }` makes a function by the name of
-/// each key instead: for keys that are not always read.
+/// each key instead, for keys that are not always read; with `key: Type said "words"` the default is its second argument.
 #[macro_export]
 macro_rules! settings {
     ($(#[$meta:meta])* $vis:vis struct $table:ident $(($($more:ident: $given:ty),+))? { $(
@@ -194,18 +138,49 @@ macro_rules! settings {
             $vis const KEYS: &'static [$crate::config::Key] = &[$($crate::settings!(@key [$($about)+] $key
                 [$outer $(<$inner>)?] [$(= $default)?] [$(said $words)?] [$(of $choices)?] [$(in $range)?])),+];
 
-            $(
-                $(#[doc = $about])+
-                $vis fn $key(section: &mut $crate::config::Section) -> $crate::Result<$outer $(<$inner>)?> {
-                    let value = $crate::settings!(@read section $key [$outer $(<$inner>)?] [$(= $default)?] [$(of $choices)?]);
-                    $($crate::settings!(@within section $key value [$outer] $range, concat!($($why)?));)?
-                    Ok(value)
-                }
-            )+
+            $($crate::settings!(@function [$vis] [$(#[doc = $about])+] $key [$outer $(<$inner>)?] [$(= $default)?] [$(of $choices)?]
+                [$(in $range, concat!($($why)?))?]);)+
         }
     };
+    (@function [$vis:vis] [$($doc:tt)+] $key:ident [Option<$type:ident>] [] [] $range:tt) => {
+        $($doc)+
+        #[allow(dead_code)]
+        $vis fn $key(section: &mut $crate::config::Section) -> $crate::Result<Option<$type>> {
+            let value = section.get_opt::<$type>(stringify!($key))?;
+            $crate::settings!(@checked section $key value [Option] $range)
+        }
+    };
+    (@function [$vis:vis] [$($doc:tt)+] $key:ident [$type:ident] [] [] $range:tt) => {
+        $($doc)+
+        #[allow(dead_code)]
+        $vis fn $key(section: &mut $crate::config::Section, default: impl Into<$crate::config::Value>) -> $crate::Result<$type> {
+            let value = section.get::<$type>(stringify!($key), default)?;
+            $crate::settings!(@checked section $key value [$type] $range)
+        }
+    };
+    (@function [$vis:vis] [$($doc:tt)+] $key:ident [$outer:ident $(<$inner:ident>)?] $default:tt $choices:tt $range:tt) => {
+        $($doc)+
+        #[allow(dead_code)]
+        $vis fn $key(section: &mut $crate::config::Section) -> $crate::Result<$outer $(<$inner>)?> {
+            let value = $crate::settings!(@read section $key [$outer $(<$inner>)?] $default $choices);
+            $crate::settings!(@checked section $key value [$outer] $range)
+        }
+    };
+    (@checked $section:ident $key:ident $value:ident $type:tt []) => {
+        Ok($value)
+    };
+    (@checked $section:ident $key:ident $value:ident $type:tt [in $range:expr, $why:expr]) => {{
+        $crate::settings!(@within $section $key $value $type $range, $why);
+        Ok($value)
+    }};
     (@read $section:ident $key:ident [Option<$type:ident>] [] []) => {
         $section.get_opt::<$type>(stringify!($key))?
+    };
+    (@read $section:ident $key:ident [Option<$type:ident>] [] [of $choices:tt]) => {
+        match $section.get_opt::<String>(stringify!($key))? {
+            Some(name) => Some($section.choose::<$type>(stringify!($key), &name, &$choices)?),
+            None => None,
+        }
     };
     (@read $section:ident $key:ident [Vec<$type:ident>] [= $default:tt] []) => {
         $section.get_list::<$type>(stringify!($key), &$default)?
@@ -214,7 +189,7 @@ macro_rules! settings {
         $section.get::<$type>(stringify!($key), $default)?
     };
     (@read $section:ident $key:ident [$type:ident] [= $default:tt] [of $choices:tt]) => {
-        $section.choose_of::<$type>(stringify!($key), $default, &$choices)?
+        $section.choose::<$type>(stringify!($key), $default, &$choices)?
     };
     (@within $section:ident $key:ident $value:ident [Option] $range:expr, $why:expr) => {
         $section.within(stringify!($key), &$value, &$range, $why)?
@@ -236,7 +211,7 @@ macro_rules! settings {
         || "none".to_owned()
     };
     (@default [Vec<$type:ident>] [= $default:tt] []) => {
-        || $crate::config::written_list(&$default)
+        || $crate::config::written::<&[&str]>(&$default)
     };
     (@default [$type:ident] [= $default:tt] []) => {
         || { #[allow(unused_parens)] $crate::config::written($default) }
@@ -281,7 +256,7 @@ mod tests {
             pool: u16 = 512 in 1..=MOST, "registers hold no more";
             /// Of two
             /// lines.
-            latency: Span = "1us" in spans(0..=SECOND);
+            latency: Span = "1us" in spans(..=SECOND);
             /// Until.
             until: Option<Span> in above(Span::from_ps(0));
             /// Rates.
@@ -306,6 +281,8 @@ mod tests {
             times: u32 = 3 in 1..=9;
             /// Whose.
             name: Option<String>;
+            /// As many as others have.
+            slots: u32 said "as others" in 1..=9;
         }
     }
 
@@ -329,6 +306,7 @@ mod tests {
         assert_eq!(section.asked(), names);
         assert_eq!((Single::times(&mut section).unwrap(), Single::name(&mut section).unwrap()), (3, None));
         assert_eq!(section.asked()[names.len()..], ["times", "name"]);
+        assert!(Single::slots(&mut section, 9u32).is_ok_and(|slots| slots == 9));
     }
 
     #[test]
@@ -336,7 +314,7 @@ mod tests {
         let said: Vec<_> = Every::KEYS.iter().chain(Single::KEYS).map(|key| (key.default(), key.range())).collect();
         let wanted = [
             ("512", "from 1 to 8192"),
-            ("\"1us\"", "from 0ps to 1s"),
+            ("\"1us\"", "at most 1s"),
             ("none", "above 0ps"),
             ("[\"1Gbps\", \"2Gbps\"]", "a list, each a rate"),
             ("\"up\"", "up (towards the server), down"),
@@ -346,6 +324,7 @@ mod tests {
             ("true", "true or false"),
             ("3", "from 1 to 9"),
             ("none", "a text"),
+            ("as others", "from 1 to 9"),
         ];
         assert_eq!(said, wanted.map(|(default, range)| (default.to_owned(), range.to_owned())));
         assert_eq!(Every::KEYS[1].about, "Of two lines.");
@@ -359,7 +338,7 @@ mod tests {
             read.unwrap_err().to_string()
         };
         assert_eq!(message("pool", 0.into()), "x.pool: 0 is not from 1 to 8192; registers hold no more");
-        assert_eq!(message("latency", "2s".into()), "x.latency: 2s is not from 0ps to 1s");
+        assert_eq!(message("latency", "2s".into()), "x.latency: 2s is above 1s");
         assert_eq!(message("until", "0s".into()), "x.until: 0ps is not above 0ps");
         assert_eq!(message("share", 0.0.into()), "x.share: 0 is not above 0 and at most 1");
         assert_eq!(message("times", 10.into()), "x.times: 10 is not from 1 to 9");

@@ -167,6 +167,13 @@ macro_rules! from_integer {
 }
 from_integer!(u16, u32, i32, i64);
 
+impl From<&[&str]> for Value {
+    fn from(items: &[&str]) -> Self {
+        let item = |text: &&str| Entry { value: (*text).into(), origin: Origin::Default };
+        Value::List(items.iter().map(item).collect())
+    }
+}
+
 impl From<f64> for Value {
     fn from(x: f64) -> Self {
         Value::Float(x)

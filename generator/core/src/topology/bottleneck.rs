@@ -2,7 +2,7 @@
 
 use super::{Population, Role, Shape, Topology};
 use crate::Result;
-use crate::config::Section;
+use crate::config::{KeyTables, Section, settings};
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 
@@ -18,23 +18,35 @@ impl Named for Bottleneck {
     }
 }
 
+settings! {
+    /// What it reads from `[topology]`.
+    struct Settings {
+        /// Rate of the cable from the workers' host to the device.
+        ingress_rate: Rate = "100Gbps";
+        /// Rate of the cable from the device to the server: the bottleneck.
+        rate: Rate = "40Gbps";
+        /// Rate of both cables on the way back.
+        downlink_rate: Rate = "100Gbps";
+        /// Time on each cable, one way.
+        delay: Span = "0ps";
+        /// What a frame takes on a cable beside its bytes.
+        overhead: Size = "0B";
+    }
+}
+
 impl Shape for Bottleneck {
-    fn keys(&self) -> &'static [&'static str] {
-        &["ingress_rate", "rate", "downlink_rate", "delay", "overhead"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
-        let ingress: Rate = section.get("ingress_rate", "100Gbps")?;
-        let rate: Rate = section.get("rate", "40Gbps")?;
-        let downlink: Rate = section.get("downlink_rate", "100Gbps")?;
-        let delay: Span = section.get("delay", "0ps")?;
-        let overhead: Size = section.get("overhead", "0B")?;
+        let Settings { ingress_rate, rate, downlink_rate, delay, overhead } = Settings::read(section)?;
         let mut t = Topology::default();
         let host = t.add("host", Role::Host((0..workers.len() as u32).collect()));
         let device = t.add("device", Role::Device);
         let server = t.add("ps", Role::Server);
-        t.connect(host, device, ingress, downlink, delay.ps(), overhead);
-        t.connect(device, server, rate, downlink, delay.ps(), overhead);
+        t.connect(host, device, ingress_rate, downlink_rate, delay.ps(), overhead);
+        t.connect(device, server, rate, downlink_rate, delay.ps(), overhead);
         Ok(t)
     }
 }

@@ -2,7 +2,7 @@
 //! name several.
 
 use super::{NodeId, Population, Role, Shape, Topology};
-use crate::config::Section;
+use crate::config::{KeyTables, Section, settings};
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
@@ -19,18 +19,31 @@ impl Named for Custom {
     }
 }
 
+settings! {
+    /// What it reads from `[topology]`.
+    struct Settings {
+        /// Hosts with their workers: `"name FIRST-LAST"`.
+        hosts: Vec<String> = [];
+        /// Names of devices.
+        devices: Vec<String> = [];
+        /// Name of the server; several with spaces between them.
+        server: String = "ps";
+        /// Cables: `"NODE NODE RATE [RATE BACK]"`, the node that is nearer to the workers first.
+        links: Vec<String> = [];
+        /// Time on each cable, one way.
+        delay: Span = "0ps";
+        /// What a frame takes on a cable beside its bytes.
+        overhead: Size = "0B";
+    }
+}
+
 impl Shape for Custom {
-    fn keys(&self) -> &'static [&'static str] {
-        &["hosts", "devices", "server", "links", "delay", "overhead"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
-        let hosts: Vec<String> = section.get_list("hosts", &[])?;
-        let devices: Vec<String> = section.get_list("devices", &[])?;
-        let server: String = section.get("server", "ps")?;
-        let links: Vec<String> = section.get_list("links", &[])?;
-        let delay: Span = section.get("delay", "0ps")?;
-        let overhead: Size = section.get("overhead", "0B")?;
+        let Settings { hosts, devices, server, links, delay, overhead } = Settings::read(section)?;
         let mut t = Topology::default();
         for device in devices {
             t.add(device, Role::Device);

@@ -5,7 +5,7 @@
 //! shortest ways.
 
 use super::{Population, Role, Shape, Topology, hosts_of_racks};
-use crate::config::Section;
+use crate::config::{KeyTables, Section, settings};
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
@@ -22,19 +22,33 @@ impl Named for FatTree {
     }
 }
 
+settings! {
+    /// What it reads from `[topology]`.
+    struct Settings {
+        /// Groups of two edge and two aggregation switches.
+        pods: u32 = 4 in 1..=1000;
+        /// Switches above them, an even number.
+        cores: u32 = 4 in 2..=1000;
+        /// Hosts that an edge switch has room for.
+        edge_hosts: u32 = 12 in 1..=1000;
+        /// Parameter servers.
+        servers: u32 = 1 in 1..=1000;
+        /// Rate of every cable.
+        rate: Rate = "100Gbps";
+        /// Time on each cable, one way.
+        delay: Span = "1us";
+        /// What a frame takes on a cable beside its bytes.
+        overhead: Size = "24B";
+    }
+}
+
 impl Shape for FatTree {
-    fn keys(&self) -> &'static [&'static str] {
-        &["pods", "cores", "edge_hosts", "servers", "rate", "delay", "overhead"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
-        let pods: u32 = section.get_in("pods", 4u32, 1..=1000u32)?;
-        let cores: u32 = section.get_in("cores", 4u32, 2..=1000u32)?;
-        let edge_hosts: u32 = section.get_in("edge_hosts", 12u32, 1..=1000u32)?;
-        let servers: u32 = section.get_in("servers", 1u32, 1..=1000u32)?;
-        let rate: Rate = section.get("rate", "100Gbps")?;
-        let delay: Span = section.get("delay", "1us")?;
-        let overhead: Size = section.get("overhead", "24B")?;
+        let Settings { pods, cores, edge_hosts, servers, rate, delay, overhead } = Settings::read(section)?;
         if !cores.is_multiple_of(2) {
             return Err(Error::config(format!(
                 "{}: {cores}; each of two aggregation switches has half of the cores, so give an even number",

@@ -4,7 +4,7 @@
 //! several shortest ways.
 
 use super::{Population, Role, Shape, Topology, hosts_of_racks};
-use crate::config::Section;
+use crate::config::{KeyTables, Section, settings};
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
@@ -21,19 +21,33 @@ impl Named for LeafSpine {
     }
 }
 
+settings! {
+    /// What it reads from `[topology]`.
+    struct Settings {
+        /// Switches with hosts.
+        leaves: u32 = 10 in 1..=1000;
+        /// Switches above them.
+        spines: u32 = 10 in 1..=1000;
+        /// Hosts that a leaf has room for.
+        leaf_hosts: u32 = 14 in 1..=1000;
+        /// Parameter servers.
+        servers: u32 = 1 in 1..=1000;
+        /// Rate of every cable.
+        rate: Rate = "100Gbps";
+        /// Time on each cable, one way.
+        delay: Span = "1us";
+        /// What a frame takes on a cable beside its bytes.
+        overhead: Size = "24B";
+    }
+}
+
 impl Shape for LeafSpine {
-    fn keys(&self) -> &'static [&'static str] {
-        &["leaves", "spines", "leaf_hosts", "servers", "rate", "delay", "overhead"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
-        let leaves: u32 = section.get_in("leaves", 10u32, 1..=1000u32)?;
-        let spines: u32 = section.get_in("spines", 10u32, 1..=1000u32)?;
-        let leaf_hosts: u32 = section.get_in("leaf_hosts", 14u32, 1..=1000u32)?;
-        let servers: u32 = section.get_in("servers", 1u32, 1..=1000u32)?;
-        let rate: Rate = section.get("rate", "100Gbps")?;
-        let delay: Span = section.get("delay", "1us")?;
-        let overhead: Size = section.get("overhead", "24B")?;
+        let Settings { leaves, spines, leaf_hosts, servers, rate, delay, overhead } = Settings::read(section)?;
         let mut t = Topology::default();
         let racks: Vec<_> = (0..leaves).map(|i| t.add(format!("leaf{i}"), Role::Device)).collect();
         let above: Vec<_> = (0..spines).map(|i| t.add(format!("spine{i}"), Role::Device)).collect();

@@ -16,7 +16,7 @@ mod star;
 mod tree;
 
 use crate::Result;
-use crate::config::Section;
+use crate::config::{KeyTables, Section};
 use crate::registry::Named;
 use crate::time::Time;
 use crate::units::{Rate, Size};
@@ -28,7 +28,7 @@ pub use servers::Racks;
 pub trait Shape: Named + Sync {
     /// The keys of `[topology]` that [`build`](Self::build) reads: they stay valid when a sweep also visits other
     /// shapes.
-    fn keys(&self) -> &'static [&'static str];
+    fn keys(&self) -> KeyTables;
 
     /// Reads its keys and wires the network for these workers.
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology>;
@@ -133,7 +133,7 @@ mod tests {
             let mut section = Section::of("topology", &[]);
             shape.build(&mut section, &Population::regular(9, 3)).unwrap();
             let mut asked: Vec<_> = section.asked().iter().map(String::as_str).collect();
-            let mut named = shape.keys().to_vec();
+            let mut named: Vec<_> = crate::config::names_of(shape.keys()).collect();
             asked.sort_unstable();
             named.sort_unstable();
             assert_eq!(asked, named, "{}", shape.name());

@@ -2,7 +2,7 @@
 //! our choice and named as such in the configs that use them.
 
 use super::{Population, Role, Shape, Topology};
-use crate::config::Section;
+use crate::config::{KeyTables, Section, above_to, settings};
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
@@ -19,47 +19,46 @@ impl Named for MultiHop {
     }
 }
 
+settings! {
+    /// What it reads from `[topology]`.
+    struct Settings {
+        /// Devices next to the workers, whose clusters are shared out among them.
+        leaves: u32 = 2;
+        /// Rate of a host's cable.
+        host_rate: Rate = "1Gbps";
+        /// Rate from each leaf to the root.
+        leaf_rates: Vec<Rate> = ["800kbps", "800kbps"];
+        /// What the first leaf's rate is multiplied with (OLAF Figure 10).
+        alpha: f64 = 1.0 in above_to(0.0, 1e6);
+        /// Rate from the root to the server.
+        root_rate: Rate = "1Mbps";
+        /// Rate of every cable but a host's on the way back.
+        downlink_rate: Rate = "1Gbps";
+        /// Time on each cable, one way.
+        delay: Span = "0ps";
+        /// What a frame takes on a cable beside its bytes.
+        overhead: Size = "0B";
+        /// Slots of a leaf's queue.
+        leaf_slots: u32 = 5 in 1.., "a queue has at least 1 slot";
+        /// Slots of the root's queue.
+        root_slots: u32 = 8 in 1.., "a queue has at least 1 slot";
+    }
+}
+
 impl Shape for MultiHop {
-    fn keys(&self) -> &'static [&'static str] {
-        &[
-            "leaves",
-            "host_rate",
-            "leaf_rates",
-            "alpha",
-            "root_rate",
-            "downlink_rate",
-            "delay",
-            "overhead",
-            "leaf_slots",
-            "root_slots",
-        ]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
-        let leaves: u32 = section.get("leaves", 2u32)?;
-        let host_rate: Rate = section.get("host_rate", "1Gbps")?;
-        let leaf_rates: Vec<Rate> = section.get_list("leaf_rates", &["800kbps", "800kbps"])?;
-        let alpha: f64 = section.get("alpha", 1.0)?;
-        if !(alpha > 0.0 && alpha <= 1e6) {
-            return Err(Error::config(format!("{}: {alpha} is not above 0 and at most 1e6", section.place("alpha"))));
-        }
-        let root_rate: Rate = section.get("root_rate", "1Mbps")?;
-        let downlink: Rate = section.get("downlink_rate", "1Gbps")?;
-        let delay: Span = section.get("delay", "0ps")?;
-        let overhead: Size = section.get("overhead", "0B")?;
-        let leaf_slots: u32 = section.get("leaf_slots", 5u32)?;
-        let root_slots: u32 = section.get("root_slots", 8u32)?;
+        let settings = Settings::read(section)?;
+        let Settings { leaves, host_rate, leaf_rates, alpha, root_rate, downlink_rate, delay, overhead, .. } = settings;
         if leaves == 0 || leaf_rates.len() != leaves as usize {
             return Err(Error::config(format!(
                 "{}: {} rates for {leaves} leaves; give one rate per leaf, and at least 1 leaf",
                 section.place("leaf_rates"),
                 leaf_rates.len()
             )));
-        }
-        for (key, slots) in [("leaf_slots", leaf_slots), ("root_slots", root_slots)] {
-            if slots == 0 {
-                return Err(Error::config(format!("{}: a queue has at least 1 slot", section.place(key))));
-            }
         }
         if leaf_rates[0].bps() as f64 * alpha < 1.0 {
             let place = section.place("alpha");
@@ -73,18 +72,18 @@ impl Shape for MultiHop {
         for (worker, &cluster) in workers.cluster_of.iter().enumerate() {
             let leaf = u32::from(cluster).min(clusters - 1) * leaves / clusters;
             let host = t.add(format!("w{worker}"), Role::Host(vec![worker as u32]));
-            t.connect(host, leaf_ids[leaf as usize], host_rate, downlink, delay.ps(), overhead);
+            t.connect(host, leaf_ids[leaf as usize], host_rate, downlink_rate, delay.ps(), overhead);
         }
         for (i, (&leaf, &rate)) in leaf_ids.iter().zip(&leaf_rates).enumerate() {
             // α of OLAF's Figure 10 narrows the first leaf only.
             let rate = if i == 0 { Rate::from_bps((rate.bps() as f64 * alpha).round() as u64) } else { rate };
-            t.connect(leaf, root, rate, downlink, delay.ps(), overhead);
+            t.connect(leaf, root, rate, downlink_rate, delay.ps(), overhead);
             let uplink = t.links.len() - 2;
-            t.links[uplink].slots = Some(leaf_slots);
+            t.links[uplink].slots = Some(settings.leaf_slots);
         }
-        t.connect(root, server, root_rate, downlink, delay.ps(), overhead);
+        t.connect(root, server, root_rate, downlink_rate, delay.ps(), overhead);
         let uplink = t.links.len() - 2;
-        t.links[uplink].slots = Some(root_slots);
+        t.links[uplink].slots = Some(settings.root_slots);
         Ok(t)
     }
 }

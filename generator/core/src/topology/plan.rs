@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{NodeId, Population, Role, Shape, Topology};
-use crate::config::{Origin, Section};
+use crate::config::{KeyTables, Origin, Section, settings};
 use crate::plan::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
 use crate::record::NO_CLUSTER;
 use crate::registry::Named;
@@ -25,15 +25,25 @@ impl Named for FromPlan {
     }
 }
 
+settings! {
+    /// What it reads from `[topology]`.
+    struct Settings {
+        /// The plan, as `pktgen place … --emit` wrote it; a small one where it is left out.
+        file: Option<String>;
+        /// Time on each cable, one way.
+        delay: Span = "0ps";
+        /// What a frame takes on a cable beside its bytes.
+        overhead: Size = "0B";
+    }
+}
+
 impl Shape for FromPlan {
-    fn keys(&self) -> &'static [&'static str] {
-        &["file", "delay", "overhead"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
-        let file: Option<String> = section.get_opt("file")?;
-        let delay: Span = section.get("delay", "0ps")?;
-        let overhead: Size = section.get("overhead", "0B")?;
+        let Settings { file, delay, overhead } = Settings::read(section)?;
         let taking_part = workers.cluster_of.iter().filter(|cluster| **cluster != NO_CLUSTER).count();
         let plan = match file {
             Some(file) => Plan::read(&beside(section.origin(), &file))?,

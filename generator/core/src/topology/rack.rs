@@ -4,7 +4,7 @@
 //! top of them: in the paper PFE1 and PFE2 have three servers each and PFE4 is the top-level aggregator.
 
 use super::{Population, Role, Shape, Topology};
-use crate::config::Section;
+use crate::config::{KeyTables, Section, settings};
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
@@ -21,21 +21,37 @@ impl Named for Rack {
     }
 }
 
+settings! {
+    /// What it reads from `[topology]`.
+    struct Settings {
+        /// Forwarding engines with servers, and one above them where there are several.
+        engines: u32 = 1;
+        /// Hosts of the workers; 0 gives each worker its own.
+        hosts: u32 = 0;
+        /// Rate of a host's cable.
+        host_rate: Rate = "100Gbps";
+        /// Rate between engines.
+        fabric_rate: Rate = "400Gbps";
+        /// Frames that wait for the engine above: a router's packet memory holds a window of every engine (§5: up to 65,535
+        /// packets).
+        fabric_slots: u32 = 65_536;
+        /// Time on a host's cable, one way.
+        delay: Span = "0ps";
+        /// Time between engines, one way.
+        fabric_delay: Span = "0ps";
+        /// What a frame takes on a cable beside its bytes.
+        overhead: Size = "0B";
+    }
+}
+
 impl Shape for Rack {
-    fn keys(&self) -> &'static [&'static str] {
-        &["engines", "hosts", "host_rate", "fabric_rate", "fabric_slots", "delay", "fabric_delay", "overhead"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
-        let engines: u32 = section.get("engines", 1u32)?;
-        let hosts: u32 = section.get("hosts", 0u32)?;
-        let host_rate: Rate = section.get("host_rate", "100Gbps")?;
-        let fabric_rate: Rate = section.get("fabric_rate", "400Gbps")?;
-        // A router's packet memory holds a window of every engine (§5: up to 65,535 packets).
-        let fabric_slots: u32 = section.get("fabric_slots", 65_536u32)?;
-        let delay: Span = section.get("delay", "0ps")?;
-        let fabric_delay: Span = section.get("fabric_delay", "0ps")?;
-        let overhead: Size = section.get("overhead", "0B")?;
+        let Settings { engines, hosts, host_rate, fabric_rate, fabric_slots, delay, fabric_delay, overhead } =
+            Settings::read(section)?;
         if engines == 0 || engines as usize > workers.len() {
             return Err(Error::config(format!(
                 "{}: {engines} engines for {} workers; give at least 1 engine, and no more than there are workers",

@@ -7,7 +7,7 @@
 
 use super::servers::name_of;
 use super::{Population, Role, Shape, Topology};
-use crate::config::Section;
+use crate::config::{KeyTables, Section, settings};
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
@@ -24,28 +24,38 @@ impl Named for Star {
     }
 }
 
+settings! {
+    /// What it reads from `[topology]`.
+    struct Settings {
+        /// Hosts of the workers; 0 gives each worker its own.
+        hosts: u32 = 0;
+        /// Rate of a host's cable.
+        host_rate: Rate = "100Gbps";
+        /// Rate of a server's cable, and of the controller's.
+        server_rate: Rate = "100Gbps";
+        /// Rate between switches.
+        switch_rate: Rate = "400Gbps";
+        /// Time on each cable, one way.
+        delay: Span = "1us";
+        /// What a frame takes on a cable beside its bytes.
+        overhead: Size = "24B";
+        /// Frames that a port of a switch can hold: 20 MB and more, as shared buffers have.
+        buffer_slots: u32 = 65_536;
+        /// Switches that can take over.
+        standby: u32 = 0 in 0..=8, "there are 0 to 8 standby switches";
+        /// Parameter servers.
+        servers: u32 = 1 in 1..=1000;
+    }
+}
+
 impl Shape for Star {
-    fn keys(&self) -> &'static [&'static str] {
-        &["hosts", "host_rate", "server_rate", "switch_rate", "delay", "overhead", "buffer_slots", "standby", "servers"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
-        let hosts: u32 = section.get("hosts", 0u32)?;
-        let host_rate: Rate = section.get("host_rate", "100Gbps")?;
-        let server_rate: Rate = section.get("server_rate", "100Gbps")?;
-        let switch_rate: Rate = section.get("switch_rate", "400Gbps")?;
-        let delay: Span = section.get("delay", "1us")?;
-        let overhead: Size = section.get("overhead", "24B")?;
-        // Frames that a port of a switch can hold: 20 MB and more, as shared buffers have.
-        let slots: u32 = section.get("buffer_slots", 65_536u32)?;
-        let standby: u32 = section.get("standby", 0u32)?;
-        if standby > 8 {
-            return Err(Error::config(format!(
-                "{}: {standby}; there are 0 to 8 standby switches",
-                section.place("standby")
-            )));
-        }
-        let servers = section.get_in("servers", 1u32, 1..=1000u32)?;
+        let Settings { hosts, host_rate, server_rate, switch_rate, delay, overhead, buffer_slots, standby, servers } =
+            Settings::read(section)?;
         if standby > 0 && servers > 1 {
             return Err(Error::config(format!(
                 "{}: {standby}; standby switches are for one server, and there are {servers}: give {} 1, or 0 standby switches",
@@ -74,7 +84,7 @@ impl Shape for Star {
         }
         for link in &mut t.links {
             if t.nodes[usize::from(link.from)].role == Role::Device {
-                link.slots = Some(slots);
+                link.slots = Some(buffer_slots);
             }
         }
         Ok(t)

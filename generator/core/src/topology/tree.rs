@@ -2,7 +2,7 @@
 //! destination (§5). A switch with servers has a host with so many workers.
 
 use super::{Population, Shape, Topology, plan};
-use crate::config::Section;
+use crate::config::{KeyTables, Section, choices, settings};
 use crate::registry::Named;
 use crate::tree::make::{Rates, binary};
 use crate::tree::{Tree, file};
@@ -21,23 +21,36 @@ impl Named for OfTree {
     }
 }
 
+settings! {
+    /// What it reads from `[topology]`.
+    struct Settings {
+        /// File of the tree; a complete binary one where it is left out.
+        tree: Option<String>;
+        /// Nodes of a complete binary tree, its destination among them: a power of two.
+        size: u32 = 8 in 2..=1 << 14;
+        /// How rates grow towards the destination (SOAR §5).
+        rates: Rates = "constant" of (choices(Rates::ALL));
+        /// The rate of a link of rate 1.
+        unit_rate: Rate = "1Gbps";
+        /// Time on each cable, one way.
+        delay: Span = "1us";
+        /// What a frame takes on a cable beside its bytes.
+        overhead: Size = "24B";
+    }
+}
+
 impl Shape for OfTree {
-    fn keys(&self) -> &'static [&'static str] {
-        &["tree", "size", "rates", "unit_rate", "delay", "overhead"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
-        let tree: Option<String> = section.get_opt("tree")?;
-        let size: u32 = section.get_in("size", 8u32, 2..=1 << 14)?;
-        let rates = section.choose("rates", "constant", &Rates::ALL)?;
-        let unit: Rate = section.get("unit_rate", "1Gbps")?;
-        let delay: Span = section.get("delay", "1us")?;
-        let overhead: Size = section.get("overhead", "24B")?;
+        let Settings { tree, size, rates, unit_rate, delay, overhead } = Settings::read(section)?;
         let tree = match tree {
             Some(path) => of_file(&path, workers.len(), section)?,
             None => even(size, rates, workers.len(), section)?,
         };
-        let plan = tree.plan("tree", &vec![false; tree.len()], unit);
+        let plan = tree.plan("tree", &vec![false; tree.len()], unit_rate);
         Ok(Topology { plan: None, ..plan::wired(plan, delay, overhead) })
     }
 }

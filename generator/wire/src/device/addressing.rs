@@ -100,8 +100,8 @@ impl Addressing {
                 ))),
             }
         };
-        let to: Vec<_> = vec![("server", false), ("device", true)];
-        let hops = [("direct", Hop::Direct), ("device", Hop::Device)];
+        let to: Vec<_> = vec![("server", false, ""), ("device", true, "")];
+        let hops = [("direct", Hop::Direct, ""), ("device", Hop::Device, "")];
         let addressing = Addressing {
             workers: section.get("workers", "10.0.0.1")?,
             worker_macs: section.get("worker_macs", "02:00:0a:00:00:01")?,

@@ -94,7 +94,7 @@ pub(super) const COUNTED: &[&str] = &["frames_sent", "frames_to_server", "result
 
 impl ProfileCounter {
     fn read(mut section: Section) -> Result<Self> {
-        let choices: Vec<_> = COUNTED.iter().map(|name| (*name, *name)).collect();
+        let choices: Vec<_> = COUNTED.iter().map(|name| (*name, *name, "")).collect();
         let counter = ProfileCounter {
             name: section.get("name", "")?,
             read: section.get("read", "")?,

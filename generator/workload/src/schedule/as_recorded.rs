@@ -1,7 +1,8 @@
 //! The times of a trace, as they are or scaled; [`crate::workload`] applies them.
 
+use super::tempo::Times;
 use super::{Pace, Schedule, Tempo, Timeline};
-use crate::config::Section;
+use crate::config::{KeyTables, Section};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::{Error, Result};
@@ -19,8 +20,8 @@ impl Named for AsRecorded {
 }
 
 impl Schedule for AsRecorded {
-    fn keys(&self) -> &'static [&'static str] {
-        &["offered", "pps", "speed"]
+    fn keys(&self) -> KeyTables {
+        &[Times::KEYS]
     }
 
     fn open(&self, section: &mut Section, _: &Pace, _: Seed) -> Result<Box<dyn Timeline + Send>> {

@@ -1,11 +1,12 @@
 //! Periodic workers: each has its period, with jitter if asked for, from a random phase of it or all from 0 on.
 
 use super::merge::Merged;
+use super::speed::Written;
 use super::{Pace, Schedule, Speed, Timeline};
-use crate::config::Section;
-use crate::registry::{Named, suggest};
+use crate::Result;
+use crate::config::{KeyTables, Section, settings};
+use crate::registry::Named;
 use crate::seed::{Seed, unit};
-use crate::{Error, Result};
 
 /// `kind = "constant"`.
 pub struct Constant;
@@ -19,30 +20,27 @@ impl Named for Constant {
     }
 }
 
-impl Schedule for Constant {
-    fn keys(&self) -> &'static [&'static str] {
-        &["jitter", "offered", "period", "phase"]
-    }
-
-    fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
-        let jitter = section.get_in("jitter", 0.0, 0.0..=1.0)?;
-        let random = random_phase(section, "random")?;
-        let speed = Speed::read(section)?;
-        let gap = |stream: &mut _, jitter: f64| 1.0 + jitter * (2.0 * unit(stream) - 1.0);
-        Ok(Box::new(Merged::new(section, pace, speed, (gap, jitter), random, seed)?))
+settings! {
+    /// What it reads from `[schedule]`, beside its speed.
+    struct Settings {
+        /// Part of the period by which a gap is longer or shorter at most.
+        jitter: f64 = 0.0 in 0.0..=1.0;
+        /// Where in their period workers begin.
+        phase: Option<bool> said "\"random\"" of [("random", true, "anywhere"), ("zero", false, "all together")];
     }
 }
 
-/// Do workers begin anywhere in their period, or all at 0? `usual` is what holds where it is not said.
-pub(super) fn random_phase(section: &mut Section, usual: &str) -> Result<bool> {
-    let phase: Option<String> = section.get_opt("phase")?;
-    match phase.as_deref().unwrap_or(usual) {
-        "random" => Ok(true),
-        "zero" => Ok(false),
-        other => {
-            let (place, near) = (section.place("phase"), suggest(other, &["random", "zero"]));
-            Err(Error::config(format!("{place}: \"{other}\" is not known{near}; there are: random, zero")))
-        }
+impl Schedule for Constant {
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS, Written::KEYS]
+    }
+
+    fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
+        let Settings { jitter, phase } = Settings::read(section)?;
+        let random = phase.unwrap_or(true);
+        let speed = Speed::read(section)?;
+        let gap = |stream: &mut _, jitter: f64| 1.0 + jitter * (2.0 * unit(stream) - 1.0);
+        Ok(Box::new(Merged::new(section, pace, speed, (gap, jitter), random, seed)?))
     }
 }
 

@@ -9,9 +9,9 @@ use std::collections::BinaryHeap;
 
 use rand_distr::{Distribution, StandardNormal};
 
-use super::constant::random_phase;
+use super::speed::Written;
 use super::{Pace, Schedule, Speed, Timeline};
-use crate::config::Section;
+use crate::config::{KeyTables, Section, settings};
 use crate::registry::Named;
 use crate::seed::{Seed, Stream};
 use crate::time::{HORIZON, SECOND, Time, too_late};
@@ -30,15 +30,26 @@ impl Named for Grid {
     }
 }
 
+settings! {
+    /// What it reads from `[schedule]`, beside its speed.
+    struct Settings {
+        /// Standard deviation of an update's offset from its time on the grid.
+        offset_sd: Span = "0ns";
+        /// How much of an offset the next one keeps.
+        offset_memory: f64 = 0.0 in 0.0..=1.0;
+        /// Where in their period workers begin.
+        phase: Option<bool> said "\"zero\"" of [("random", true, "anywhere"), ("zero", false, "all together")];
+    }
+}
+
 impl Schedule for Grid {
-    fn keys(&self) -> &'static [&'static str] {
-        &["offered", "offset_memory", "offset_sd", "period", "phase"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS, Written::KEYS]
     }
 
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
-        let sd: Span = section.get("offset_sd", "0ns")?;
-        let memory = section.get_in("offset_memory", 0.0, 0.0..=1.0)?;
-        let random = random_phase(section, "zero")?;
+        let Settings { offset_sd, offset_memory: memory, phase } = Settings::read(section)?;
+        let random = phase.unwrap_or(false);
         let unit = match Speed::read(section)? {
             Speed::Period(span) => span.ps() as f64,
             Speed::Offered(rate) => {
@@ -57,7 +68,7 @@ impl Schedule for Grid {
                 "lower schedule.period, raise schedule.offered, or send fewer updates",
             )));
         }
-        let sd = sd.ps() as f64;
+        let sd = offset_sd.ps() as f64;
         let worker = |(w, period): (usize, &f64)| {
             let mut stream = seed.stream("schedule.grid", w as u64, 0);
             let phase: f64 = if random { crate::seed::unit(&mut stream) * period * unit } else { 0.0 };

@@ -15,7 +15,7 @@ mod speed;
 mod tempo;
 
 use crate::Result;
-use crate::config::Section;
+use crate::config::{KeyTables, Section};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::time::Time;
@@ -52,11 +52,14 @@ pub trait Timeline {
 pub trait Schedule: Named + Sync {
     /// The keys of `[schedule]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other
     /// schedules.
-    fn keys(&self) -> &'static [&'static str];
+    fn keys(&self) -> KeyTables;
 
     /// Reads its keys and makes a timeline.
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>>;
 }
+
+/// The keys of `[schedule]` that are read whichever it is.
+pub const COMMON: KeyTables = &[open::Line::KEYS];
 
 /// Every schedule, by name.
 pub static SCHEDULES: &[&dyn Schedule] =
@@ -74,7 +77,7 @@ mod tests {
             // Some need a key or a trace and refuse; all have read everything by then.
             let _ = schedule.open(&mut section, &pace, Seed(1));
             let mut asked: Vec<_> = section.asked().iter().map(String::as_str).collect();
-            let mut named = schedule.keys().to_vec();
+            let mut named: Vec<_> = crate::config::names_of(schedule.keys()).collect();
             asked.sort_unstable();
             named.sort_unstable();
             assert_eq!(asked, named, "{}", schedule.name());

@@ -6,7 +6,7 @@
 use rand::RngExt;
 
 use super::{Pace, Schedule, Timeline};
-use crate::config::Section;
+use crate::config::{KeyTables, Section, settings};
 use crate::registry::Named;
 use crate::seed::{Seed, Stream};
 use crate::time::{HORIZON, SECOND, Serialiser, Time, too_late};
@@ -25,16 +25,27 @@ impl Named for OnOff {
     }
 }
 
+settings! {
+    /// What it reads from `[schedule]`.
+    struct Settings {
+        /// Updates of a burst.
+        burst: u32 = 128;
+        /// Rate within a burst.
+        peak: Rate = "100Gbps";
+        /// Mean rate, above 0 and at most `peak`.
+        offered: Rate = "60Gbps";
+        /// Whose update comes next.
+        order: bool = "random" of [("random", false, ""), ("round_robin", true, "")];
+    }
+}
+
 impl Schedule for OnOff {
-    fn keys(&self) -> &'static [&'static str] {
-        &["burst", "peak", "offered", "order"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
-        let burst: u32 = section.get("burst", 128u32)?;
-        let peak: Rate = section.get("peak", "100Gbps")?;
-        let offered: Rate = section.get("offered", "60Gbps")?;
-        let round_robin = section.choose("order", "random", &[("random", false), ("round_robin", true)])?;
+        let Settings { burst, peak, offered, order: round_robin } = Settings::read(section)?;
         if burst == 0 || offered.bps() == 0 || offered > peak {
             return Err(Error::config(format!(
                 "{}: bursts of {burst} at {peak} cannot have the mean {offered}; burst must be at least 1 and 0 < offered ≤ peak",

@@ -1,7 +1,7 @@
 //! From `[schedule]` to a timeline, serialised at a line rate if asked for, within the range of time.
 
-use super::{Pace, SCHEDULES, Timeline};
-use crate::config::Section;
+use super::{COMMON, Pace, SCHEDULES, Timeline};
+use crate::config::{Section, settings};
 use crate::registry::find;
 use crate::seed::Seed;
 use crate::time::{HORIZON, SECOND, Serialiser, Time, too_late};
@@ -22,14 +22,23 @@ pub fn open(section: &mut Section, default: &str, pace: &Pace, seed: Seed) -> Re
 /// Makes the keys of all schedules valid in `section`: a sweep over kinds needs those of each. Called after one is
 /// open, or after a trace took the place of all.
 pub(crate) fn allow_unused(section: &mut Section) {
-    section.allow(&["kind", "line_rate"]);
+    section.allow_name("kind");
+    section.allow(COMMON);
     for schedule in SCHEDULES {
         section.allow(schedule.keys());
     }
 }
 
+settings! {
+    /// What is read from `[schedule]` whichever it is.
+    pub(crate) keys Line {
+        /// Rate of the generator that emulates all workers: updates of a synthetic schedule follow each other no faster.
+        line_rate: Option<Rate>;
+    }
+}
+
 fn read_line(section: &mut Section, pace: &Pace) -> Result<Option<Serialiser>> {
-    let Some(rate) = section.get_opt::<Rate>("line_rate")? else { return Ok(None) };
+    let Some(rate) = Line::line_rate(section)? else { return Ok(None) };
     let place = section.place("line_rate");
     if rate.bps() == 0 {
         return Err(Error::config(format!("{place}: a line rate must be above 0")));

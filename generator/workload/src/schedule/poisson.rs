@@ -1,9 +1,10 @@
 //! Workers with independent exponential gaps.
 
 use super::merge::Merged;
+use super::speed::Written;
 use super::{Pace, Schedule, Speed, Timeline};
 use crate::Result;
-use crate::config::Section;
+use crate::config::{KeyTables, Section};
 use crate::registry::Named;
 use crate::seed::{Seed, unit};
 
@@ -20,8 +21,8 @@ impl Named for Poisson {
 }
 
 impl Schedule for Poisson {
-    fn keys(&self) -> &'static [&'static str] {
-        &["offered", "period"]
+    fn keys(&self) -> KeyTables {
+        &[Written::KEYS]
     }
 
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {

@@ -1,6 +1,6 @@
 //! How fast a schedule is: a key that several of them share.
 
-use crate::config::Section;
+use crate::config::{Section, settings};
 use crate::units::{Rate, Span};
 use crate::{Error, Result};
 
@@ -13,11 +13,20 @@ pub(crate) enum Speed {
     Period(Span),
 }
 
+settings! {
+    /// What says it; exactly one of them must be there.
+    pub(super) struct Written {
+        /// Mean rate of the whole run: all its bits over its duration. Instead of `period`.
+        offered: Option<Rate>;
+        /// Mean period of a worker. Instead of `offered`.
+        period: Option<Span>;
+    }
+}
+
 impl Speed {
     /// Reads `offered` or `period`; exactly one of them must be there.
     pub fn read(section: &mut Section) -> Result<Self> {
-        let offered: Option<Rate> = section.get_opt("offered")?;
-        let period: Option<Span> = section.get_opt("period")?;
+        let Written { offered, period } = Written::read(section)?;
         let zero = |key: &str, value: String| {
             Err(Error::config(format!("{}: {value} is not above 0; choose more", section.place(key))))
         };

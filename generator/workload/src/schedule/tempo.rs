@@ -13,7 +13,7 @@
 //! them. Updates that are all at one time stay so; with `pps` or `offered`, the next pass begins as much later as the
 //! pass would last at that mean.
 
-use crate::config::Section;
+use crate::config::{Section, settings};
 use crate::time::{SECOND, Time, too_late};
 use crate::trace::Stretch;
 use crate::units::{Decimal, PacketRate, Rate};
@@ -63,6 +63,19 @@ pub struct Tempo {
     speed: Option<Decimal>,
 }
 
+settings! {
+    /// What is read from `[schedule]` of times that there are already.
+    pub(super) keys Times {
+        /// Mean rate that a trace is stretched to, all bits of it over its duration; the times of a trace stay as they were
+        /// recorded where nothing is written.
+        offered: Option<Rate>;
+        /// Mean rate in packets that times are stretched to.
+        pps: Option<PacketRate>;
+        /// What every time is divided by: from 1e-9 to 1e9.
+        speed: Option<Decimal>;
+    }
+}
+
 impl Tempo {
     /// Reads what is done to the times of a trace: `offered`, `pps`, `speed`; without any they stay as recorded.
     ///
@@ -71,7 +84,7 @@ impl Tempo {
     /// Gbit/s, and an experiment that writes none replays the times of the file. All other keys of schedules
     /// (`line_rate` too) shape synthetic times only.
     pub(crate) fn of_trace(section: &mut Section) -> Result<Self> {
-        let offered: Option<Rate> = section.get_opt("offered")?;
+        let offered = Times::offered(section)?;
         let tempo = Tempo::of_made(section)?;
         match offered {
             Some(rate) if rate.bps() == 0 => {
@@ -83,8 +96,8 @@ impl Tempo {
 
     /// Reads what is done to times that a schedule has made: `pps` or `speed`. The schedule has read `offered`.
     pub(crate) fn of_made(section: &mut Section) -> Result<Self> {
-        let speed: Option<Decimal> = section.get_opt("speed")?;
-        let pps: Option<PacketRate> = section.get_opt("pps")?;
+        let speed = Times::speed(section)?;
+        let pps = Times::pps(section)?;
         if speed.is_some() && pps.is_some() {
             return Err(Error::config(format!(
                 "{}: \"speed\" and \"pps\" are both given; times are scaled by one of them, so leave one out",

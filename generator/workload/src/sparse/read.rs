@@ -3,12 +3,9 @@
 use super::curve::Curve;
 use super::fit::{self, STEP, THRESHOLD};
 use super::models::{MODELS, ModelFacts};
-use crate::config::{FromValue, Section, Value};
+use crate::config::{FromValue, Section, Value, settings};
 use crate::registry::find;
 use crate::{Error, Result};
-
-/// The keys that [`shape`] reads.
-pub const KEYS: &[&str] = &["model", "parameters", "hot", "hot_share", "curve", "exponent", "offset", "points"];
 
 /// The kinds of curves that `curve` names.
 const CURVES: &str = "fitted, mandelbrot, zipf, joined, empirical";
@@ -28,17 +25,42 @@ pub struct Shape {
     pub curve: Curve,
 }
 
+settings! {
+    /// What says what a model is.
+    pub(crate) struct Model {
+        /// Name of the model (docs/libra.md), or `custom`.
+        model: String = "oa";
+        /// Its parameters, where that is not what is known of it.
+        parameters: Option<u64>;
+        /// Hot parameters, where that is not what is known of it.
+        hot: Option<u32>;
+        /// Share of the updates that hot parameters have.
+        hot_share: Option<f64>;
+        /// How often which parameter is updated: `fitted`, `mandelbrot`, `zipf`, `joined`, `empirical`.
+        curve: String = "fitted";
+        /// Exponent of a written curve.
+        exponent: Option<f64>;
+        /// Offset of a written curve.
+        offset: Option<f64>;
+        /// Points of an empirical curve: ranks, and the share of updates that these have together.
+        points: Option<Points>;
+    }
+}
+
+settings! {
+    /// What is read of a batch, where a model is not recorded.
+    pub(crate) keys OfBatch {
+        /// Sparse pairs of a batch.
+        pairs: u32 said "what is known of the model";
+        /// Dense pairs of a batch.
+        dense: u32 said "0.4 % of `pairs`";
+    }
+}
+
 /// Reads what a model is. What is written counts before what is known of a model; `hot` of a known model does not move
 /// its curve.
 pub fn shape(section: &mut Section) -> Result<Shape> {
-    let name: String = section.get("model", "oa")?;
-    let parameters: Option<u64> = section.get_opt("parameters")?;
-    let hot: Option<u32> = section.get_opt("hot")?;
-    let hot_share: Option<f64> = section.get_opt("hot_share")?;
-    let curve: String = section.get("curve", "fitted")?;
-    let exponent: Option<f64> = section.get_opt("exponent")?;
-    let offset: Option<f64> = section.get_opt("offset")?;
-    let points: Option<Points> = section.get_opt("points")?;
+    let Model { model: name, parameters, hot, hot_share, curve, exponent, offset, points } = Model::read(section)?;
     let model = find(MODELS, "model", &name, &section.place("model"))?;
     let mut facts = match model.facts() {
         Some(facts) => facts,

@@ -7,7 +7,7 @@
 use rand::RngExt;
 
 use super::{Finding, Study, Task};
-use crate::config::Section;
+use crate::config::{KeyTables, Section, settings};
 use crate::definition::{Better, Definition};
 use crate::gradient::GradientPool;
 use crate::registry::Named;
@@ -53,9 +53,31 @@ impl Named for FloatSum {
     }
 }
 
+settings! {
+    /// What it reads from `[study]`, by its method.
+    keys Settings {
+        /// Sums that are made.
+        pairs: u32 = 100_000 in 1..=PAIRS_MAX;
+        /// Where operands are from.
+        data: Data = "gradients" of [
+            ("gradients", Data::Gradients, ""), ("uniform", Data::Uniform, "in (−1, 1)"), ("bits", Data::Bits, "any f32 below 1")
+        ];
+        /// How sums are made.
+        method: bool = "tables" of [("tables", true, "lookup tables"), ("integer", false, "scaled integers")];
+        /// Steps of the tables to the octave: 1000 or 256.
+        steps: u32 = 1000;
+        /// What becomes of a sum of integers that is too large.
+        overflow: Overflow = "saturate" of [("saturate", Overflow::Saturate, ""), ("wrap", Overflow::Wrap, "")];
+        /// How operands become integers.
+        rounding: Rounding = "nearest" of [("nearest", Rounding::Nearest, ""), ("truncate", Rounding::Truncate, "")];
+        /// What operands are multiplied with to become integers: `negotiated`, or a number.
+        scale: String = "negotiated";
+    }
+}
+
 impl Study for FloatSum {
-    fn keys(&self) -> &'static [&'static str] {
-        &["method", "data", "pairs", "steps", "scale", "rounding", "overflow"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn metrics(&self) -> &'static [Definition] {
@@ -63,13 +85,9 @@ impl Study for FloatSum {
     }
 
     fn read(&self, section: &mut Section) -> Result<Task> {
-        let pairs: u32 = section.get("pairs", 100_000u32)?;
-        if !(1..=PAIRS_MAX).contains(&pairs) {
-            return Err(Error::config(format!("{}: {pairs} is not from 1 to {PAIRS_MAX}", section.place("pairs"))));
-        }
-        let kinds = [("gradients", Data::Gradients), ("uniform", Data::Uniform), ("bits", Data::Bits)];
-        let data = section.choose("data", "gradients", &kinds)?;
-        let tables = section.choose("method", "tables", &[("tables", true), ("integer", false)])?;
+        let pairs = Settings::pairs(section)?;
+        let data = Settings::data(section)?;
+        let tables = Settings::method(section)?;
         let method = if tables { Method::Tables(read_steps(section)?) } else { read_integer(section)? };
         Ok(Box::new(move |seed, _| Ok(measure(&data.draw(seed, pairs as usize * OPERANDS as usize), method))))
     }
@@ -147,7 +165,7 @@ fn measure(values: &[f32], method: Method) -> Vec<Finding> {
 
 /// Steps to the octave: the keys of Figure 9 allow two readings.
 fn read_steps(section: &mut Section) -> Result<TableScale> {
-    match section.get::<u32>("steps", 1000u32)? {
+    match Settings::steps(section)? {
         1000 => Ok(TableScale::FINE),
         256 => Ok(TableScale::WIDE),
         other => Err(Error::config(format!("{}: {other} is neither 1000 nor 256", section.place("steps")))),
@@ -156,11 +174,9 @@ fn read_steps(section: &mut Section) -> Result<TableScale> {
 
 /// The factor and what is done about overflow.
 fn read_integer(section: &mut Section) -> Result<Method> {
-    let overflow =
-        section.choose("overflow", "saturate", &[("saturate", Overflow::Saturate), ("wrap", Overflow::Wrap)])?;
-    let roundings = [("nearest", Rounding::Nearest), ("truncate", Rounding::Truncate)];
-    let rounding = section.choose("rounding", "nearest", &roundings)?;
-    let text: String = match section.get::<String>("scale", "negotiated") {
+    let overflow = Settings::overflow(section)?;
+    let rounding = Settings::rounding(section)?;
+    let text: String = match Settings::scale(section) {
         Ok(text) => text,
         Err(_) => section.get::<f64>("scale", 1.0)?.to_string(),
     };
@@ -261,7 +277,7 @@ mod tests {
                 &finding.unit,
                 &[]
             ))));
-            assert!(section.asked().iter().all(|key| FloatSum.keys().contains(&key.as_str())));
+            assert!(section.asked().iter().all(|key| FloatSum.keys()[0].iter().any(|known| known.name == key)));
         }
     }
 }

@@ -7,21 +7,17 @@
 //! parameters (§5.2) is found too.
 
 use super::{Finding, Study, Task};
-use crate::config::{Section, joined};
+use crate::config::{KeyTables, Section, settings};
 use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::fit::{STEP, THRESHOLD};
 use crate::sparse::hot::{UpdateCounts, counted, precision};
-use crate::sparse::read::{self, Shape, shape};
+use crate::sparse::read::{Model, Shape, shape};
 use crate::{Error, Result};
 
 /// `kind = "hot_precision"`.
 pub(crate) struct HotPrecision;
-
-const OTHERS: &[&str] = &["updates", "sample_rate", "step", "threshold"];
-/// Every key: those of the model, then the others.
-static ALL: [&str; 12] = joined(&[read::KEYS, OTHERS]);
 
 const fn found(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
     Definition::new(metric, unit, better, definition).source("LIBRA §5.3, Figure 15")
@@ -59,9 +55,24 @@ impl Named for HotPrecision {
     }
 }
 
+settings! {
+    /// What it reads from `[study]` beside the model.
+    struct Settings {
+        /// Updates of the whole training. Our choice: the paper says nothing of how long one is, and what a sample finds depends
+        /// on it.
+        updates: f64 = 1e8 in 1.0..=1e15;
+        /// Share of the data in the sample.
+        sample_rate: f64 = 0.08 in 1e-9..=1.0;
+        /// Parameters by which the rule of §5.3 goes on.
+        step: u64 = (STEP as u32) in 1..=1_000_000_000;
+        /// Where it stops: the share of updates that a step brings.
+        threshold: f64 = THRESHOLD in 1e-9..=1.0;
+    }
+}
+
 impl Study for HotPrecision {
-    fn keys(&self) -> &'static [&'static str] {
-        &ALL
+    fn keys(&self) -> KeyTables {
+        &[Model::KEYS, Settings::KEYS]
     }
 
     fn metrics(&self) -> &'static [Definition] {
@@ -70,11 +81,7 @@ impl Study for HotPrecision {
 
     fn read(&self, section: &mut Section) -> Result<Task> {
         let shape = shape(section)?;
-        // Our choice: the paper says nothing of how long a training is, and what a sample finds depends on it.
-        let updates = section.get_in("updates", 1e8, 1.0..=1e15)?;
-        let rate = section.get_in("sample_rate", 0.08, 1e-9..=1.0)?;
-        let step = section.get_in("step", STEP as u32, 1..=1_000_000_000u64)?;
-        let threshold = section.get_in("threshold", THRESHOLD, 1e-9..=1.0)?;
+        let Settings { updates, sample_rate: rate, step, threshold } = Settings::read(section)?;
         let place = section.place("threshold");
         let training = Training { shape, updates, rate, step, threshold, place };
         Ok(Box::new(move |seed, _| training.compare(seed)))
@@ -156,7 +163,7 @@ mod tests {
         let mut section = Section::of("study", &[("updates", 1e6.into())]);
         let _ = HotPrecision.run(&mut section, Seed(1));
         let asked: BTreeSet<_> = section.asked().to_vec().into_iter().collect();
-        assert_eq!(asked, HotPrecision.keys().iter().map(|key| (*key).to_owned()).collect());
+        assert_eq!(asked, crate::config::names_of(HotPrecision.keys()).map(str::to_owned).collect());
     }
 
     #[test]

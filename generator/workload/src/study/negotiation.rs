@@ -6,12 +6,12 @@
 //! them; the wires alone take microseconds, and are told beside it.
 
 use super::{Finding, Study, Task};
-use crate::config::Section;
+use crate::Result;
+use crate::config::{KeyTables, Section, above, settings};
 use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::time::SECOND;
 use crate::units::{Rate, Span};
-use crate::{Error, Result};
 
 /// See the module.
 pub(super) struct Negotiation;
@@ -43,9 +43,25 @@ impl Named for Negotiation {
     }
 }
 
+settings! {
+    /// What it reads from `[study]`.
+    struct Settings {
+        /// Workers that agree.
+        workers: u32 = 8 in 1..=u32::MAX;
+        /// Time of a smallest frame there and back.
+        round_trip: Span = "10us";
+        /// Rate of the coordinator's link.
+        rate: Rate = "100Gbps" in above(Rate::from_bps(0));
+        /// Time of hosts, whatever the number of workers; fitted.
+        host_time: Span = "90ms";
+        /// Time of the coordinator for each worker; fitted.
+        worker_time: Span = "1.25ms";
+    }
+}
+
 impl Study for Negotiation {
-    fn keys(&self) -> &'static [&'static str] {
-        &["workers", "round_trip", "rate", "host_time", "worker_time"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn metrics(&self) -> &'static [Definition] {
@@ -53,17 +69,8 @@ impl Study for Negotiation {
     }
 
     fn read(&self, section: &mut Section) -> Result<Task> {
-        let workers: u32 = section.get("workers", 8u32)?;
-        if workers == 0 {
-            return Err(Error::config(format!("{}: 0 is not from 1 to {}", section.place("workers"), u32::MAX)));
-        }
-        let mut time = |key, default: &str| Ok(section.get::<Span>(key, default)?.ps() as f64 / PS);
-        let (round_trip, host, each) =
-            (time("round_trip", "10us")?, time("host_time", "90ms")?, time("worker_time", "1.25ms")?);
-        let rate: Rate = section.get("rate", "100Gbps")?;
-        if rate.bps() == 0 {
-            return Err(Error::config(format!("{}: a rate is above 0", section.place("rate"))));
-        }
+        let Settings { workers, round_trip, rate, host_time, worker_time } = Settings::read(section)?;
+        let [round_trip, host, each] = [round_trip, host_time, worker_time].map(|span| span.ps() as f64 / PS);
         let frame_ns = FRAME_BITS / rate.bps() as f64 * (SECOND as f64 / PS);
         // Requests queue at the coordinator's link, answers leave it one after another.
         let wire = round_trip + 2.0 * f64::from(workers) * frame_ns;

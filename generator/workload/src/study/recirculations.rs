@@ -6,33 +6,19 @@
 use rand::seq::SliceRandom;
 
 use super::{Finding, Study, Task};
-use crate::config::{Section, joined};
+use crate::config::{KeyTables, Section, settings};
 use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::layout::Layout;
 use crate::sparse::packaging::{Estimate, PAIRS_MAX, Packaging, Packer, Pair};
 use crate::sparse::pipeline::{Scratch, passes};
-use crate::sparse::read::{self, shape};
+use crate::sparse::read::{Model, OfBatch, shape};
 use crate::sparse::{self, Batch, DENSE_SHARE, Sparse};
 use crate::{Error, Result};
 
 /// The study.
 pub struct Recirculations;
-
-const OTHERS: &[&str] = &[
-    "pairs",
-    "dense",
-    "batches",
-    "registers",
-    "packet_pairs",
-    "layout",
-    "packaging",
-    "estimate",
-    "max_recirculations",
-];
-/// Every key: those of the model, then the others.
-static KEYS: [&str; 17] = joined(&[read::KEYS, OTHERS]);
 
 const fn packing(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
     Definition::new(metric, unit, better, definition).source("LIBRA §3.4, §5.4, Figure 16")
@@ -85,50 +71,45 @@ enum Order {
     Arrival,
 }
 
+settings! {
+    /// What it reads from `[study]` beside the model.
+    #[derive(Debug)]
+    struct Settings {
+        /// Batches that are packed.
+        batches: u32 = 100 in 1..=1_000_000;
+        /// Registers of the pipeline.
+        registers: u32 = REGISTERS in 1..=65_536;
+        /// Pairs of a packet at most.
+        packet_pairs: u32 = (PAIRS_MAX as u32) in 1..=1000;
+        /// How parameters are laid out in registers.
+        layout: bool = "heat" of [("heat", true, ""), ("random", false, "")];
+        /// In which order pairs are packed.
+        packaging: Order = "algorithm1" of [
+            ("algorithm1", Order::Rank(Packaging::Algorithm1), ""), ("rank_order", Order::Rank(Packaging::RankOrder), ""),
+            ("arrival_order", Order::Arrival, "")
+        ];
+        /// What packing takes a packet's room to be.
+        estimate: Estimate = "registers" of [("registers", Estimate::Registers, ""), ("capacity", Estimate::Capacity, "")];
+        /// Recirculations that a packet may need where the limit is kept.
+        max_recirculations: u32 = 1 in 0..=1000;
+    }
+}
+
 /// What is packed, and how.
 #[derive(Debug)]
 struct Plan {
     model: sparse::SparsePlan,
-    batches: u32,
-    registers: u32,
-    packet_pairs: u32,
-    by_heat: bool,
-    order: Order,
-    estimate: Estimate,
-    max_recirculations: u32,
+    settings: Settings,
 }
 
 impl Plan {
     fn read(section: &mut Section) -> Result<Self> {
-        let batches = section.get_in("batches", 100u32, 1..=1_000_000u32)?;
-        let model = model(section, batches)?;
-        let max_recirculations = section.get_in("max_recirculations", 1u32, 0..=1000u32)?;
-        Ok(Plan {
-            model,
-            batches,
-            registers: section.get_in("registers", REGISTERS, 1..=65_536u32)?,
-            packet_pairs: section.get_in("packet_pairs", PAIRS_MAX as u32, 1..=1000u32)?,
-            by_heat: section.choose("layout", "heat", &[("heat", true), ("random", false)])?,
-            order: section.choose(
-                "packaging",
-                "algorithm1",
-                &[
-                    ("algorithm1", Order::Rank(Packaging::Algorithm1)),
-                    ("rank_order", Order::Rank(Packaging::RankOrder)),
-                    ("arrival_order", Order::Arrival),
-                ],
-            )?,
-            estimate: section.choose(
-                "estimate",
-                "registers",
-                &[("registers", Estimate::Registers), ("capacity", Estimate::Capacity)],
-            )?,
-            max_recirculations,
-        })
+        let settings = Settings::read(section)?;
+        Ok(Plan { model: model(section, settings.batches)?, settings })
     }
 
     fn packer(&self) -> Packer {
-        Packer::new(self.packet_pairs as usize, self.registers).estimating(self.estimate)
+        Packer::new(self.settings.packet_pairs as usize, self.settings.registers).estimating(self.settings.estimate)
     }
 }
 
@@ -166,8 +147,8 @@ impl Named for Recirculations {
 }
 
 impl Study for Recirculations {
-    fn keys(&self) -> &'static [&'static str] {
-        &KEYS
+    fn keys(&self) -> KeyTables {
+        &[Model::KEYS, OfBatch::KEYS, Settings::KEYS]
     }
 
     fn metrics(&self) -> &'static [Definition] {
@@ -184,17 +165,18 @@ impl Plan {
     fn run(&self, seed: Seed) -> Result<Vec<Finding>> {
         let plan = self;
         let hot = plan.model.hot;
-        let layout = match plan.by_heat {
-            true => Layout::heat(plan.registers),
-            false => Layout::random(plan.registers, hot.div_ceil(plan.registers), seed),
+        let layout = match plan.settings.layout {
+            true => Layout::heat(plan.settings.registers),
+            false => Layout::random(plan.settings.registers, hot.div_ceil(plan.settings.registers), seed),
         };
         let model = Sparse::new(plan.model.clone(), seed)?;
-        let (mut packer, mut splitter) = (plan.packer(), plan.packer().recirculating_at_most(plan.max_recirculations));
+        let (mut packer, mut splitter) =
+            (plan.packer(), plan.packer().recirculating_at_most(plan.settings.max_recirculations));
         let (mut free, mut split) = (Sums::default(), Sums::default());
         let (mut batch, mut scratch) = (Batch::default(), Scratch::default());
-        for number in 0..plan.batches {
+        for number in 0..plan.settings.batches {
             model.batch(0, number, &mut batch);
-            let how = match plan.order {
+            let how = match plan.settings.packaging {
                 Order::Rank(how) => how,
                 Order::Arrival => {
                     batch.hot.shuffle(&mut seed.stream("recirculations.arrival", number.into(), 0));
@@ -204,7 +186,7 @@ impl Plan {
             free.add(&mut packer, &batch.hot, &layout, how, &mut scratch);
             split.add(&mut splitter, &batch.hot, &layout, how, &mut scratch);
         }
-        Ok(findings(&free, &split, plan.batches))
+        Ok(findings(&free, &split, plan.settings.batches))
     }
 }
 
@@ -226,12 +208,11 @@ fn findings(free: &Sums, split: &Sums, batches: u32) -> Vec<Finding> {
     ]
 }
 
-/// Reads a whole number from `least` to `most`.
 /// Reads what the batches are: the model as the workload `sparse` knows it, one worker.
 fn model(section: &mut Section, batches: u32) -> Result<sparse::SparsePlan> {
     let shape = shape(section)?;
-    let pairs: u32 = section.get("pairs", shape.pairs)?;
-    let dense: u32 = section.get("dense", (f64::from(pairs) * DENSE_SHARE).round() as u32)?;
+    let pairs = OfBatch::pairs(section, shape.pairs)?;
+    let dense = OfBatch::dense(section, (f64::from(pairs) * DENSE_SHARE).round() as u32)?;
     let known = sparse::SparsePlan::of_shape(shape);
     let plan = sparse::SparsePlan { pairs, dense, workers_per_job: 1, iterations: batches, ..known };
     plan.check().map_err(|(key, why)| Error::config(format!("{}: {why}", section.place(key))))?;
@@ -248,10 +229,11 @@ mod tests {
     fn study(values: &[(&str, Value)]) -> BTreeMap<String, f64> {
         let mut section = Section::of("study", &[values, &[("batches", 10i64.into())]].concat());
         let found = Recirculations.run(&mut section, Seed(1)).unwrap();
-        assert!(crate::sparse::read::KEYS.iter().all(|key| KEYS.contains(key)));
         let names: Vec<&str> = found.iter().map(|finding| finding.metric.as_str()).collect();
         assert_eq!(names, METRICS.map(|definition| definition.metric));
-        assert!(section.asked().iter().all(|key| KEYS.contains(&key.as_str())));
+        assert!(
+            section.asked().iter().all(|key| crate::config::names_of(Recirculations.keys()).any(|known| known == key))
+        );
         found.into_iter().map(|finding| (finding.metric, finding.value.unwrap())).collect()
     }
 

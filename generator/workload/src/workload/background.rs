@@ -2,7 +2,7 @@
 //! packets of unknown sources bypass all model-related processing).
 
 use super::{Known, Source, Update, Workload};
-use crate::config::Section;
+use crate::config::{KeyTables, Section, settings};
 use crate::record::{NO_CLUSTER, PacketId};
 use crate::registry::Named;
 use crate::schedule::Timeline;
@@ -17,9 +17,6 @@ use rand::RngExt;
 /// Most flows: each has an address of its own in 198.19.0.0/16.
 const FLOWS_MAX: u32 = 1 << 16;
 
-/// The keys of traffic beside another workload.
-pub(super) const BESIDE: &[&str] = &["background_rate", "background_flows", "background_bytes"];
-
 /// `kind = "background"`.
 pub struct Background;
 
@@ -32,22 +29,39 @@ impl Named for Background {
     }
 }
 
+settings! {
+    /// What it reads from `[workload]`.
+    keys Alone {
+        /// Flows, each with an address of its own.
+        flows: u32 = 4;
+        /// Packets of each flow.
+        packets: u32 = 1000 in 1..=u32::MAX, "every flow needs some";
+        /// Bytes of a frame.
+        bytes: Size = "1000B";
+    }
+}
+
+settings! {
+    /// What is read of traffic beside another workload.
+    pub(super) keys Beside {
+        /// Mean rate of plain traffic beside the workload; without it there is none.
+        background_rate: Option<Rate>;
+        /// Its flows.
+        background_flows: u32 = 4;
+        /// Bytes of a frame of it.
+        background_bytes: Size = "1000B";
+    }
+}
+
 impl Workload for Background {
-    fn keys(&self) -> &'static [&'static str] {
-        &["flows", "packets", "bytes"]
+    fn keys(&self) -> KeyTables {
+        &[Alone::KEYS]
     }
 
     fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-        let flows = flows(section, "flows", 0)?;
-        let packets: u32 = section.get("packets", 1000u32)?;
-        if packets == 0 {
-            return Err(Error::config(format!(
-                "{}: 0 packets; every flow needs 1 to {}",
-                section.place("packets"),
-                u32::MAX
-            )));
-        }
-        let bytes = frame_bytes(section, "bytes", "1000B", HEAD)?;
+        let flows = Alone::flows(section).and_then(|n| checked(section, "flows", n, 0))?;
+        let packets = Alone::packets(section)?;
+        let bytes = Alone::bytes(section).and_then(|size| frame_bytes(section, "bytes", size, HEAD))?;
         let pace = crate::schedule::Pace {
             period: vec![1.0; flows as usize],
             updates: packets,
@@ -58,9 +72,8 @@ impl Workload for Background {
     }
 }
 
-/// Reads how many flows there are, whose ids begin at `first`.
-fn flows(section: &mut Section, key: &str, first: u32) -> Result<u32> {
-    let flows: u32 = section.get(key, 4u32)?;
+/// So many flows, whose ids begin at `first`, if there may be as many.
+fn checked(section: &Section, key: &str, flows: u32, first: u32) -> Result<u32> {
     let most = FLOWS_MAX.min(PacketId::WORKERS_MAX.saturating_sub(first));
     if (1..=most).contains(&flows) {
         return Ok(flows);
@@ -72,9 +85,8 @@ fn flows(section: &mut Section, key: &str, first: u32) -> Result<u32> {
     )))
 }
 
-/// Reads a frame size in whole bytes between `min` and the jumbo limit.
-pub(super) fn frame_bytes(section: &mut Section, key: &str, default: &str, min: usize) -> Result<u32> {
-    let size: Size = section.get(key, default)?;
+/// A frame size in whole bytes between `min` and the jumbo limit.
+pub(super) fn frame_bytes(section: &Section, key: &str, size: Size, min: usize) -> Result<u32> {
     match size.bytes() {
         Some(bytes) if (min as u64..=FRAME_MAX as u64).contains(&bytes) => Ok(bytes as u32),
         _ => Err(Error::config(format!(
@@ -86,9 +98,10 @@ pub(super) fn frame_bytes(section: &mut Section, key: &str, default: &str, min: 
 
 /// The traffic beside another workload, if `background_rate` asks for some.
 pub(super) fn beside(section: &mut Section, first: u32, seed: Seed) -> Result<Option<Box<dyn Source>>> {
-    let Some(rate) = section.get_opt::<Rate>("background_rate")? else { return Ok(None) };
-    let flows = flows(section, "background_flows", first)?;
-    let bytes = frame_bytes(section, "background_bytes", "1000B", HEAD)?;
+    let Some(rate) = Beside::background_rate(section)? else { return Ok(None) };
+    let flows = Beside::background_flows(section).and_then(|n| checked(section, "background_flows", n, first))?;
+    let size = Beside::background_bytes(section)?;
+    let bytes = frame_bytes(section, "background_bytes", size, HEAD)?;
     if rate.bps() == 0 {
         return Err(Error::config(format!(
             "{}: a background of {rate}; choose a rate above 0, or leave the key out",

@@ -9,7 +9,7 @@ use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 use super::{Driven, Known, Source, Update, Workload};
-use crate::config::{Entry, FromValue, Origin, Section, Value};
+use crate::config::{Entry, FromValue, KeyTables, Origin, Section, Value, above_to, settings};
 use crate::dense::models::MODELS;
 use crate::dense::straggler::{PATTERNS, Slowness};
 use crate::dense::{self, DensePlan};
@@ -35,48 +35,81 @@ impl Named for Dense {
     }
 }
 
+settings! {
+    /// What is read of the model.
+    struct Model {
+        /// Name of the model (`pktgen list models`), of a sparse one too.
+        model: String = "resnet50";
+        /// Its elements, where its name does not say how many.
+        parameters: Option<u64>;
+        /// Share of the model that is sent.
+        scale: f64 = 1.0 in above_to(0.0, 1.0), "it is the share of the model that is sent";
+    }
+}
+
+settings! {
+    /// What it reads from `[workload]` beside the model and stragglers, for a model with this share of elements that are not 0.
+    struct Settings(density: f64) {
+        /// Elements of a packet.
+        elements: u16 = 1024;
+        /// Blocks of a model that are sent at most: one of which every part takes the same time need not be sent whole.
+        blocks_max: Option<u32>;
+        /// Jobs.
+        jobs: u16 = 1;
+        /// Workers of each.
+        workers: u32 = 6;
+        /// Iterations of each worker.
+        iterations: u32 = 100;
+        /// Time that computing a gradient takes; the paper says how models are trained, not how long that takes.
+        compute: Span = "100ms";
+        /// Share by which that time varies, up and down.
+        compute_jitter: f64 = 0.0;
+        /// Share of elements that are not 0.
+        density: f64 = density said "1, of a sparse model its own";
+        /// An iteration without stragglers, which delays are multiples of; a formula where it is left out.
+        typical: Option<Span>;
+    }
+}
+
+settings! {
+    /// What is read of stragglers.
+    struct Slow {
+        /// Who may slow down: `one`, `fixed`, `each`, `off` (docs/trio.md).
+        stragglers: String = "one";
+        /// How likely one that may slow down does so at a point.
+        straggler_probability: f64 = 0.0;
+        /// Range of a delay, in typical iterations.
+        straggler_delay: Range = (Range::default_value());
+        /// Points of an iteration at which workers may slow down.
+        delay_points: u8 = 3;
+    }
+}
+
 impl Workload for Dense {
-    fn keys(&self) -> &'static [&'static str] {
-        &[
-            "model",
-            "parameters",
-            "scale",
-            "workers",
-            "jobs",
-            "iterations",
-            "elements",
-            "density",
-            "blocks_max",
-            "compute",
-            "compute_jitter",
-            "straggler_probability",
-            "straggler_delay",
-            "delay_points",
-            "stragglers",
-            "typical",
-        ]
+    fn keys(&self) -> KeyTables {
+        &[Model::KEYS, Settings::KEYS, Slow::KEYS]
     }
 
     /// Nothing of `[schedule]` says when blocks are generated: computing does.
     fn open(&self, section: &mut Section, _: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
         let (model, elements, density) = model(section)?;
-        let elements_per_packet: u16 = section.get("elements", 1024u32)?;
+        let settings = Settings::read(section, density)?;
+        let elements_per_packet = settings.elements;
         // A model of which every part takes the same time need not be sent whole.
-        let most: Option<u32> = section.get_opt("blocks_max")?;
-        let most = most.map_or(u64::MAX, |blocks| u64::from(blocks.max(1)) * u64::from(elements_per_packet));
+        let most =
+            settings.blocks_max.map_or(u64::MAX, |blocks| u64::from(blocks.max(1)) * u64::from(elements_per_packet));
         let plan = DensePlan {
             model,
             elements_total: elements.min(most),
             elements_per_packet,
-            jobs: section.get("jobs", 1u32)?,
-            workers_per_job: section.get("workers", 6u32)?,
-            iterations: section.get("iterations", 100u32)?,
-            // A parameter: the paper says how models are trained, not how long computing takes.
-            compute: section.get::<Span>("compute", "100ms")?.ps(),
-            compute_jitter: section.get("compute_jitter", 0.0)?,
-            density: section.get("density", density)?,
+            jobs: settings.jobs,
+            workers_per_job: settings.workers,
+            iterations: settings.iterations,
+            compute: settings.compute.ps(),
+            compute_jitter: settings.compute_jitter,
+            density: settings.density,
             slowness: slowness(section)?,
-            typical: section.get_opt::<Span>("typical")?.map(Span::ps),
+            typical: settings.typical.map(Span::ps),
         };
         plan.check().map_err(|(key, why)| Error::config(format!("{}: {why}", section.place(key))))?;
         Ok(Box::new(Rounds::new(Arc::new(dense::Dense::new(plan, seed)?))))
@@ -86,12 +119,10 @@ impl Workload for Dense {
 /// Name of the model, the elements of its gradient after `scale`, and the share of them that is not 0. Sparse models are
 /// known, too: sent whole, as aggregation for dense ones must (LIBRA §5.1).
 fn model(section: &mut Section) -> Result<(String, u64, f64)> {
-    let name: String = section.get("model", "resnet50")?;
-    let parameters: Option<u64> = section.get_opt("parameters")?;
-    let scale: f64 = section.get("scale", 1.0)?;
+    let Model { model: name, parameters, scale } = Model::read(section)?;
     let sparse = sparse::models::MODELS.iter().find(|model| model.name() == name).and_then(|model| model.facts());
     if let Some(facts) = sparse {
-        let elements = scaled(section, facts.parameters, scale)?;
+        let elements = scaled(facts.parameters, scale);
         return Ok((name, elements, f64::from(facts.pairs) / facts.parameters as f64));
     }
     let model = find(MODELS, "model", &name, &section.place("model"))?;
@@ -101,28 +132,20 @@ fn model(section: &mut Section) -> Result<(String, u64, f64)> {
             section.place("model")
         )));
     }
-    let elements = scaled(section, model.elements(parameters.unwrap_or(0)), scale)?;
+    let elements = scaled(model.elements(parameters.unwrap_or(0)), scale);
     Ok((name, elements, 1.0))
 }
 
 /// The part of a model that is sent.
-fn scaled(section: &Section, elements: u64, scale: f64) -> Result<u64> {
-    if !(scale > 0.0 && scale <= 1.0) {
-        return Err(Error::config(format!(
-            "{}: {scale} is not above 0 and at most 1; it is the share of the model that is sent",
-            section.place("scale")
-        )));
-    }
+fn scaled(elements: u64, scale: f64) -> u64 {
     // Not through a float where nothing is scaled; at least one packet.
-    Ok(if scale < 1.0 { ((elements as f64 * scale).round() as u64).max(1) } else { elements })
+    if scale < 1.0 { ((elements as f64 * scale).round() as u64).max(1) } else { elements }
 }
 
 fn slowness(section: &mut Section) -> Result<Slowness> {
-    let pattern: String = section.get("stragglers", "one")?;
-    let probability: f64 = section.get("straggler_probability", 0.0)?;
-    let range: Range = section.get("straggler_delay", Range::default_value())?;
-    let points: u8 = section.get("delay_points", 3u32)?;
-    let pattern = *find(PATTERNS, "straggler pattern", &pattern, &section.place("stragglers"))?;
+    let Slow { stragglers, straggler_probability: probability, straggler_delay: range, delay_points: points } =
+        Slow::read(section)?;
+    let pattern = *find(PATTERNS, "straggler pattern", &stragglers, &section.place("stragglers"))?;
     Ok(Slowness { pattern, probability, delay: (range.0, range.1), points })
 }
 

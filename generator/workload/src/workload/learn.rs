@@ -8,13 +8,14 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::{Driven, Known, Source, Update, Workload, rl};
-use crate::config::{Entry, FromValue, Origin, Section, Value};
+use crate::config::{Entry, FromValue, KeyTables, Origin, Section, Value, settings, spans};
 use crate::learner::{Agent, Learning, Net, TASKS};
 use crate::record::PacketId;
 use crate::registry::{Named, find};
 use crate::seed::Seed;
 use crate::time::{HORIZON, SECOND, Time, too_late};
 use crate::topology::Population;
+use crate::units::Span;
 use crate::wire::frame::{FRAME_MAX, HEAD};
 use crate::wire::update::{ACK_HEAD, UPDATE_HEAD};
 use crate::{Error, Result};
@@ -34,42 +35,58 @@ impl Named for Learn {
     }
 }
 
+settings! {
+    /// What says which task it is.
+    keys Which {
+        /// What agents learn.
+        task: String = "cartpole";
+    }
+}
+
+settings! {
+    /// What it reads from `[workload]` beside that, for a task with this limit.
+    struct Settings(limit: u32) {
+        /// Clusters, each with a model.
+        clusters: u16 = 9 in 1..=1000;
+        /// Workers of each.
+        workers_per_cluster: u32 = 3 in 1..=PacketId::WORKERS_MAX / 1001;
+        /// Updates of each worker.
+        updates: u32 = 200 in 1..=100_000_000;
+        /// Sizes of the network's hidden layers.
+        hidden: Layers = (Layers::default_value());
+        /// Steps of an update, of the task's time.
+        steps: u32 = 1 in 1..=1_000_000;
+        /// Steps of an episode at most.
+        limit: u32 = limit said "the task's" in 1..=1_000_000;
+        /// Time that a step takes.
+        step_time: Span = "90us" in spans(1..=SECOND);
+        /// Part of that time by which an iteration is longer or shorter at most.
+        compute_jitter: f64 = 0.05 in 0.0..=1.0;
+        /// The reward at which a task counts as learned: `analyze` says when it was reached.
+        reward_goal: Option<f64>;
+    }
+}
+
 impl Workload for Learn {
-    fn keys(&self) -> &'static [&'static str] {
-        &[
-            "task",
-            "clusters",
-            "workers_per_cluster",
-            "updates",
-            "hidden",
-            "steps",
-            "limit",
-            "step_time",
-            "compute_jitter",
-            "cluster_sigma",
-            "worker_sigma",
-            "cluster_periods",
-            "reward_goal",
-        ]
+    fn keys(&self) -> KeyTables {
+        &[Which::KEYS, Settings::KEYS, rl::Spread::KEYS]
     }
 
     /// Nothing of `[schedule]` says when updates are generated: playing does.
     fn open(&self, section: &mut Section, _: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-        let name: String = section.get("task", "cartpole")?;
-        let task = find(TASKS, "task", &name, &section.place("task"))?;
-        let clusters: u16 = section.get_in("clusters", 9u32, 1..=1000)?;
-        let workers: u32 = section.get_in("workers_per_cluster", 3u32, 1..=PacketId::WORKERS_MAX / 1001)?;
-        let net = net(section, task.state(), task.actions())?;
+        let task = find(TASKS, "task", &Which::task(section)?, &section.place("task"))?;
+        // The network does not go by `reward_goal`: `analyze` says when it was reached.
+        let settings = Settings::read(section, task.limit())?;
+        let net = net(section, &settings.hidden, task.state(), task.actions())?;
+        let (clusters, workers) = (settings.clusters, settings.workers_per_cluster);
         let slowness = rl::periods(section, clusters, workers, seed)?;
-        // The network does not go by it: `analyze` says when it was reached.
-        let _goal: Option<f64> = section.get_opt("reward_goal")?;
         let learning = Learning {
             clusters: (clusters, workers),
-            updates: section.get_in("updates", 200u32, 1..=100_000_000u32)?,
-            steps: section.get_in("steps", 1u32, 1..=1_000_000)?,
-            limit: section.get_in("limit", task.limit(), 1..=1_000_000)?,
-            step_time: section.get_span_in("step_time", "90us", 1..=SECOND)?,
-            jitter: section.get_in("compute_jitter", 0.05, 0.0..=1.0)?,
+            updates: settings.updates,
+            steps: settings.steps,
+            limit: settings.limit,
+            step_time: settings.step_time.ps(),
+            jitter: settings.compute_jitter,
             draws: seed.draws("learner.jitter"),
             task,
             net,
@@ -81,8 +98,7 @@ impl Workload for Learn {
 }
 
 /// The network of a task, from `hidden`.
-fn net(section: &mut Section, state: usize, actions: usize) -> Result<Net> {
-    let Layers(hidden) = section.get("hidden", Layers::default_value())?;
+fn net(section: &Section, Layers(hidden): &Layers, state: usize, actions: usize) -> Result<Net> {
     // One output per action and the value: shared, so that a model fits a packet (OLAF §8.2).
     let net = Net::new([&[state], &hidden[..], &[actions + 1]].concat());
     if hidden.contains(&0) || net.parameters() > PARAMETERS_MAX {

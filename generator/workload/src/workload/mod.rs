@@ -22,7 +22,7 @@ mod trace_file;
 use std::sync::Arc;
 
 use crate::Result;
-use crate::config::Section;
+use crate::config::{KeyTables, Section};
 use crate::dense::Dense;
 use crate::learner::Learning;
 use crate::registry::Named;
@@ -142,7 +142,7 @@ impl Known {
 pub trait Workload: Named + Sync {
     /// The keys of `[workload]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other
     /// workloads.
-    fn keys(&self) -> &'static [&'static str];
+    fn keys(&self) -> KeyTables;
 
     /// Reads its keys from `[workload]` and the schedule's from `[schedule]`.
     fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>>;
@@ -159,6 +159,9 @@ pub trait Workload: Named + Sync {
         false
     }
 }
+
+/// The keys of `[workload]` that are read whichever it is.
+pub const COMMON: KeyTables = &[open::Passes::KEYS, survey::Replayed::KEYS, background::Beside::KEYS];
 
 /// Every workload, by name.
 pub static WORKLOADS: &[&dyn Workload] =
@@ -182,7 +185,7 @@ mod tests {
                 let _ = workload.open(&mut section, &mut schedule, Seed(1));
                 asked.extend(section.asked().to_vec());
             }
-            let named: BTreeSet<_> = workload.keys().iter().map(|key| (*key).to_owned()).collect();
+            let named: BTreeSet<_> = crate::config::names_of(workload.keys()).map(str::to_owned).collect();
             assert_eq!(asked, named, "{}", workload.name());
         }
     }

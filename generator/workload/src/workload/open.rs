@@ -5,10 +5,10 @@ use sha2::{Digest, Sha256};
 
 use super::mix::Mix;
 use super::repeat::Repeat;
-use super::survey::Traces;
+use super::survey::{Replayed, Traces};
 use super::tempo::{Scaled, Scaling};
-use super::{Source, WORKLOADS, Workload, background, edit};
-use crate::config::{Document, Section};
+use super::{COMMON, Source, WORKLOADS, Workload, background, edit};
+use crate::config::{Document, Section, settings};
 use crate::record::hex;
 use crate::registry::find;
 use crate::schedule;
@@ -27,23 +27,31 @@ pub struct Opened {
     pub endless: bool,
 }
 
+settings! {
+    /// What is read from `[workload]` whichever it is.
+    pub(super) keys Passes {
+        /// How often everything is sent; 0: until something else ends the run.
+        repeat: u32 = 1;
+    }
+}
+
 /// Reads `[workload]` and `[schedule]` and opens the source.
 ///
 /// A `workload.trace` replaces whatever kinds the file names, so that `--set workload.trace=FILE` replays any trace
 /// in any experiment: no synthetic workload or schedule is opened, and the resolved configuration says `trace` and
-/// `as_recorded`. Which keys of `[schedule]` count then: [`schedule::Tempo::of_trace`]. Keys of the kinds that are not
+/// `as_recorded`. Which keys of `[schedule]` count then: [`schedule::Tempo::of_trace`]. KeyTables of the kinds that are not
 /// used stay valid, so that a sweep can visit several. A workload that [replays traces](Workload::replays_traces) itself stays.
 pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     let mut section = document.section("workload")?;
     let mut schedule = document.section("schedule")?;
     let written: String = section.get("kind", "rl")?;
     let mut kind = find(WORKLOADS, "workload", &written, &section.place("kind"))?;
-    let trace: Option<Traces> = section.get_opt("trace")?;
+    let trace = Replayed::trace(&mut section)?;
     if trace.is_some() && !kind.replays_traces() {
         kind = find(WORKLOADS, "workload", "trace", "workload.trace")?;
         section.settle("kind", "trace");
     }
-    let passes: u32 = section.get("repeat", 1u32)?;
+    let passes = Passes::repeat(&mut section)?;
     let scaling = if kind.keeps_tempo() { None } else { Scaling::read(kind, &section, &mut schedule, seed)? };
     let (again, again_schedule) = (section.clone(), schedule.clone());
     let pass = OnePass { kind, scaling, seed };
@@ -63,9 +71,9 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
             None => "[workload]: there is nothing to send; it has no workers or no updates".to_owned(),
         }));
     }
-    section.allow(&["trace", "repeat", edit::MOVES]);
-    schedule.allow(&[edit::STOP]);
-    section.allow(background::BESIDE);
+    section.allow(COMMON);
+    section.allow_name(edit::MOVES);
+    schedule.allow_name(edit::STOP);
     for workload in WORKLOADS {
         section.allow(workload.keys());
     }

@@ -8,13 +8,14 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::background::frame_bytes;
 use super::{Known, Source, Update, Workload};
-use crate::config::Section;
+use crate::config::{KeyTables, Section, settings};
 use crate::gradient::GradientPool;
 use crate::record::PacketId;
-use crate::registry::{Named, suggest};
+use crate::registry::Named;
 use crate::schedule::{self, Pace, Timeline};
 use crate::seed::{Seed, Stream};
 use crate::topology::Population;
+use crate::units::Size;
 use crate::wire::update::{FRAME_MIN, elements_in};
 use crate::{Error, Result};
 
@@ -30,29 +31,56 @@ impl Named for Rl {
     }
 }
 
+settings! {
+    /// What it reads from `[workload]`.
+    struct Settings {
+        /// Clusters, each with a model.
+        clusters: u16 = 9;
+        /// Workers of each.
+        workers_per_cluster: u32 = 3;
+        /// Updates of each worker.
+        updates: u32 = 500;
+        /// Bytes of a frame.
+        bytes: Size = "2048bit";
+    }
+}
+
+settings! {
+    /// How workers differ in speed.
+    pub(super) struct Spread {
+        /// Standard deviation of the logarithm of a cluster's mean period.
+        cluster_sigma: f64 = 0.0 in 0.0..=10.0;
+        /// The same of a worker's within its cluster.
+        worker_sigma: f64 = 0.0 in 0.0..=10.0;
+        /// Factors of the clusters' mean periods, one for each, or none.
+        cluster_periods: Vec<f64> = [];
+    }
+}
+
+settings! {
+    /// What is read of rewards; which depends on how they come about.
+    keys Rewarded {
+        /// How rewards come about.
+        reward: bool = "normal" of [("normal", false, "independent draws"), ("learning", true, "a curve with noise")];
+        /// Their standard deviation.
+        reward_deviation: f64 = 1.0 in 0.0.., "a deviation is not negative";
+        /// Mean of independent draws.
+        reward_mean: f64 = 0.0;
+        /// Where the curve begins.
+        reward_start: f64 = (-200.0);
+        /// Where the curve leads.
+        reward_end: f64 = 200.0;
+    }
+}
+
 impl Workload for Rl {
-    fn keys(&self) -> &'static [&'static str] {
-        &[
-            "clusters",
-            "workers_per_cluster",
-            "updates",
-            "bytes",
-            "cluster_sigma",
-            "worker_sigma",
-            "cluster_periods",
-            "reward",
-            "reward_deviation",
-            "reward_mean",
-            "reward_start",
-            "reward_end",
-        ]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS, Spread::KEYS, Rewarded::KEYS]
     }
 
     fn open(&self, section: &mut Section, schedule_section: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-        let clusters: u16 = section.get("clusters", 9u32)?;
-        let workers: u32 = section.get("workers_per_cluster", 3u32)?;
-        let updates: u32 = section.get("updates", 500u32)?;
-        let bytes = frame_bytes(section, "bytes", "2048bit", FRAME_MIN)?;
+        let Settings { clusters, workers_per_cluster: workers, updates, bytes } = Settings::read(section)?;
+        let bytes = frame_bytes(section, "bytes", bytes, FRAME_MIN)?;
         let total = u64::from(clusters) * u64::from(workers);
         if total == 0 || updates == 0 || total >= u64::from(PacketId::WORKERS_MAX) || clusters == u16::MAX {
             let key = match (clusters, workers, updates) {
@@ -87,9 +115,7 @@ impl Workload for Rl {
 
 /// Relative mean period of each worker: log-normal over clusters, and over workers within one.
 pub(super) fn periods(section: &mut Section, clusters: u16, workers: u32, seed: Seed) -> Result<Vec<f64>> {
-    let cluster_sigma: f64 = section.get_in("cluster_sigma", 0.0, 0.0..=10.0)?;
-    let worker_sigma: f64 = section.get_in("worker_sigma", 0.0, 0.0..=10.0)?;
-    let factors: Vec<f64> = section.get_list("cluster_periods", &[])?;
+    let Spread { cluster_sigma, worker_sigma, cluster_periods: factors } = Spread::read(section)?;
     let fits = factors.is_empty() || factors.len() == usize::from(clusters);
     if !fits || factors.iter().any(|f| *f <= 0.0) {
         return Err(Error::config(format!(
@@ -124,31 +150,13 @@ enum Rewards {
 
 impl Rewards {
     fn read(section: &mut Section, updates: u32, workers: usize, seed: Seed) -> Result<Self> {
-        let process: String = section.get("reward", "normal")?;
-        let deviation: f64 = section.get("reward_deviation", 1.0)?;
-        if deviation < 0.0 {
-            return Err(Error::config(format!(
-                "{}: {deviation} is negative; a deviation is 0 or more",
-                section.place("reward_deviation")
-            )));
-        }
+        let (learning, deviation) = (Rewarded::reward(section)?, Rewarded::reward_deviation(section)?);
         let streams = (0..workers).map(|w| seed.stream("workload.reward", w as u64, 0)).collect();
-        match process.as_str() {
-            "normal" => Ok(Rewards::Normal { mean: section.get("reward_mean", 0.0)?, deviation, streams }),
-            "learning" => Ok(Rewards::Learning {
-                start: section.get("reward_start", -200.0)?,
-                end: section.get("reward_end", 200.0)?,
-                deviation,
-                noise: vec![0.0; workers],
-                updates,
-                streams,
-            }),
-            other => Err(Error::config(format!(
-                "{}: \"{other}\" is not a reward process{}; there are: normal, learning",
-                section.place("reward"),
-                suggest(other, &["normal", "learning"])
-            ))),
+        if !learning {
+            return Ok(Rewards::Normal { mean: Rewarded::reward_mean(section)?, deviation, streams });
         }
+        let (start, end) = (Rewarded::reward_start(section)?, Rewarded::reward_end(section)?);
+        Ok(Rewards::Learning { start, end, deviation, noise: vec![0.0; workers], updates, streams })
     }
 
     fn draw(&mut self, worker: usize, seq: u32) -> f32 {

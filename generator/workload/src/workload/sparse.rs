@@ -11,13 +11,13 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
-use super::survey::Traces;
+use super::survey::Replayed;
 use super::{Driven, Known, Source, Update, Workload};
-use crate::config::{Section, joined};
+use crate::config::{KeyTables, Section, above_to, settings};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::hot::{memory_limit, principle, principle_of_sample};
-use crate::sparse::read::{self, shape};
+use crate::sparse::read::{Model, OfBatch, shape};
 use crate::sparse::{self, Batch, DENSE_SHARE, HotFrom, SparsePlan};
 use crate::time::{HORIZON, Time, too_late};
 use crate::topology::Population;
@@ -32,26 +32,33 @@ pub struct Sparse;
 /// Gradients of a frame.
 const ELEMENTS: usize = (FRAME_MAX - HEAD - UPDATE_HEAD) / 4;
 
-/// The keys beside those of the model.
-const OTHERS: &[&str] = &[
-    "trace",
-    "scale",
-    "proportion",
-    "memory_share",
-    "hot_from",
-    "sample_rate",
-    "training_updates",
-    "pairs",
-    "dense",
-    "workers",
-    "jobs",
-    "iterations",
-    "compute",
-    "compute_jitter",
-];
-
-/// Every key.
-static ALL: [&str; read::KEYS.len() + OTHERS.len()] = joined(&[read::KEYS, OTHERS]);
+settings! {
+    /// What it reads from `[workload]` beside the model; less where it is recorded.
+    keys Settings {
+        /// Share of the model that is sent.
+        scale: f64 = 1.0 in above_to(0.0, 1.0), "parameters, pairs, dense and hot ones are scaled by it";
+        /// Share of the updates that hot parameters take at least: says how many are hot (LIBRA §3.3).
+        proportion: Option<f64>;
+        /// Share of the memory of all parameters that hot ones may take. LIBRA §3.3: "c should be small (0.05 ∼ 0.1)"; §5.1 has 5 %.
+        memory_share: f64 = 0.05 in above_to(0.0, 1.0);
+        /// What says which parameters are hot: all updates, or a sample of them.
+        hot_from: HotFrom = "exact" of [("exact", HotFrom::Exact, ""), ("sample", HotFrom::Sample, "")];
+        /// Share of the data in the sample (§5.3: precision above 90 %).
+        sample_rate: f64 = 0.08;
+        /// Updates of the training that the sample is of.
+        training_updates: f64 = 1e8;
+        /// Jobs; of a trace as many as it has.
+        jobs: u16 = 1;
+        /// Workers of each; of a trace as many as it has.
+        workers: u32 = 8;
+        /// Iterations of each worker.
+        iterations: u32 said "100, of a trace as many as it has";
+        /// Time that computing a gradient takes: the paper does not say how long.
+        compute: Span = "100ms";
+        /// Share by which that time varies, up and down.
+        compute_jitter: f64 = 0.0;
+    }
+}
 
 impl Named for Sparse {
     fn name(&self) -> &'static str {
@@ -63,8 +70,8 @@ impl Named for Sparse {
 }
 
 impl Workload for Sparse {
-    fn keys(&self) -> &'static [&'static str] {
-        &ALL
+    fn keys(&self) -> KeyTables {
+        &[Model::KEYS, OfBatch::KEYS, Replayed::KEYS, Settings::KEYS]
     }
 
     fn replays_traces(&self) -> bool {
@@ -73,7 +80,7 @@ impl Workload for Sparse {
 
     /// Nothing of `[schedule]` says when batches are pushed: computing does.
     fn open(&self, section: &mut Section, _: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-        let made = match section.get_opt::<Traces>("trace")? {
+        let made = match Replayed::trace(section)? {
             Some(traces) => recorded::open(&traces, section, seed)?,
             None => {
                 let plan = plan(section, seed)?;
@@ -87,29 +94,21 @@ impl Workload for Sparse {
 
 fn plan(section: &mut Section, seed: Seed) -> Result<SparsePlan> {
     let shape = shape(section)?;
-    let scale: f64 = section.get("scale", 1.0)?;
-    let pairs: u32 = section.get("pairs", shape.pairs)?;
-    let dense: u32 = section.get("dense", (f64::from(pairs) * DENSE_SHARE).round() as u32)?;
-    if !(scale > 0.0 && scale <= 1.0) {
-        return Err(Error::config(format!(
-            "{}: {scale} is not above 0 and at most 1; parameters, pairs, dense and hot ones are scaled by it",
-            section.place("scale")
-        )));
-    }
-    let hot_from = section.choose("hot_from", "exact", &[("exact", HotFrom::Exact), ("sample", HotFrom::Sample)])?;
+    let scale = Settings::scale(section)?;
+    let pairs = OfBatch::pairs(section, shape.pairs)?;
+    let dense = OfBatch::dense(section, (f64::from(pairs) * DENSE_SHARE).round() as u32)?;
+    let hot_from = Settings::hot_from(section)?;
     let plan = SparsePlan {
         pairs,
         dense,
-        jobs: section.get("jobs", 1u32)?,
-        workers_per_job: section.get("workers", 8u32)?,
-        iterations: section.get("iterations", 100u32)?,
-        // A parameter: the paper does not say how long computing takes.
-        compute: section.get::<Span>("compute", "100ms")?.ps(),
-        compute_jitter: section.get("compute_jitter", 0.0)?,
+        jobs: Settings::jobs(section)?,
+        workers_per_job: Settings::workers(section)?,
+        iterations: Settings::iterations(section, 100)?,
+        compute: Settings::compute(section)?.ps(),
+        compute_jitter: Settings::compute_jitter(section)?,
         hot_from,
-        // §5.3: precision above 90 %.
-        sample_rate: section.get("sample_rate", 0.08)?,
-        training_updates: section.get("training_updates", 1e8)?,
+        sample_rate: Settings::sample_rate(section)?,
+        training_updates: Settings::training_updates(section)?,
         ..SparsePlan::of_shape(shape.clone())
     };
     let known = HotKnown { hot: shape.hot, is_told: shape.hot_is_told, dense, proportion: None };
@@ -142,14 +141,9 @@ fn hot(
 ) -> Result<u32> {
     let proportion: Option<f64> = match known.proportion {
         Some(default) => Some(section.get("proportion", default)?),
-        None => section.get_opt("proportion")?,
+        None => Settings::proportion(section)?,
     };
-    // §3.3: "c should be small (0.05 ∼ 0.1)"; §5.1 has 5 %.
-    let memory: f64 = section.get("memory_share", 0.05)?;
-    if !(memory > 0.0 && memory <= 1.0) {
-        let place = section.place("memory_share");
-        return Err(Error::config(format!("{place}: {memory} is not above 0 and at most 1")));
-    }
+    let memory = Settings::memory_share(section)?;
     let mut hot = known.hot;
     if let Some(p) = proportion {
         let place = section.place("proportion");

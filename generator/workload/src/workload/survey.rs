@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{FromValue, Value};
+use crate::config::{FromValue, Value, settings};
 use crate::record::NO_CLUSTER;
 use crate::schedule::Pass;
 use crate::time::{Time, too_late};
@@ -13,6 +13,14 @@ use crate::{Error, Result};
 /// `workload.trace`: a file, or a list of files.
 #[derive(Debug, Clone)]
 pub(super) struct Traces(pub(super) Vec<PathBuf>);
+
+settings! {
+    /// What is read from `[workload]` of traces.
+    pub(super) keys Replayed {
+        /// What is replayed, instead of updates that are made here.
+        trace: Option<Traces>;
+    }
+}
 
 impl FromValue for Traces {
     fn takes() -> String {

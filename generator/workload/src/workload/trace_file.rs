@@ -1,9 +1,9 @@
 //! Replaying trace files one after the other, as recorded or scaled in time.
 
 use super::held::{self, Held};
-use super::survey::{Leg, Survey, Traces};
+use super::survey::{Leg, Replayed, Survey};
 use super::{Known, Source, Update, Workload};
-use crate::config::Section;
+use crate::config::{KeyTables, Section};
 use crate::gradient::{GradientPool, tile};
 use crate::registry::{Named, find};
 use crate::schedule::{SCHEDULES, Tempo};
@@ -27,13 +27,13 @@ impl Named for TraceFile {
 }
 
 impl Workload for TraceFile {
-    fn keys(&self) -> &'static [&'static str] {
-        &["trace"]
+    fn keys(&self) -> KeyTables {
+        &[Replayed::KEYS]
     }
 
     /// Opens the traces. Times start at 0 with the first update; [`Tempo::of_trace`] says how they are scaled.
     fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-        let Some(traces) = section.get_opt::<Traces>("trace")? else {
+        let Some(traces) = Replayed::trace(section)? else {
             return Err(Error::config(format!(
                 "{}: workload \"trace\" needs a file; set workload.trace",
                 section.place("kind")
@@ -226,17 +226,17 @@ mod tests {
             }
             writer.finish("recorded", Default::default(), "CC0-1.0").unwrap();
         }
-        let survey = Survey::make(&Traces(paths.to_vec()), "here").unwrap();
+        let survey = Survey::make(&super::super::survey::Traces(paths.to_vec()), "here").unwrap();
         let schedule = &mut Section::of("schedule", &[("speed", "1.5".into())]);
         let read = |survey: Survey, schedule: &mut Section| recorded(survey, schedule, Seed(3)).unwrap();
         let mut file = read(survey, schedule);
-        let survey = Survey::make(&Traces(paths.to_vec()), "here").unwrap();
+        let survey = Survey::make(&super::super::survey::Traces(paths.to_vec()), "here").unwrap();
         let mut held = read(survey, schedule).hold();
         assert!(!file.repeat(3));
         assert!(held.repeat(3));
         let paths = paths.clone();
         let reopen = move || -> Result<Box<dyn Source>> {
-            let survey = Survey::make(&Traces(paths.to_vec()), "here")?;
+            let survey = Survey::make(&super::super::survey::Traces(paths.to_vec()), "here")?;
             let schedule = &mut Section::of("schedule", &[("speed", "1.5".into())]);
             Ok(Box::new(recorded(survey, schedule, Seed(3))?))
         };

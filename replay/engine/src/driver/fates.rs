@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{Key, Section, settings};
 use pktgen_core::seed::{Seed, Stream, unit};
 use pktgen_core::time::Time;
 use pktgen_core::units::Span;
@@ -56,53 +56,30 @@ impl Burst {
 
 impl Faults {
     /// The keys that are read.
-    pub const KEYS: &'static [&'static str] = &[
-        "fault_loss",
-        "fault_burst_p",
-        "fault_burst_r",
-        "fault_loss_good",
-        "fault_loss_bad",
-        "fault_duplicate",
-        "fault_reorder",
-        "fault_reorder_by",
-        "fault_reorder_hold",
-        "fault_corrupt",
-        "fault_at",
-    ];
+    pub const KEYS: &'static [Key] = Written::KEYS;
 
     /// None if nothing is to happen.
     pub fn read(section: &mut Section, linger: Time) -> Result<Option<Self>> {
-        let loss = probability(section, "fault_loss", 0.0)?;
+        let loss = Written::fault_loss(section)?.unwrap_or(0.0);
         let burst = read_burst(section)?;
-        let duplicate = probability(section, "fault_duplicate", 0.0)?;
-        let reorder = probability(section, "fault_reorder", 0.0)?;
-        let corrupt = probability(section, "fault_corrupt", 0.0)?;
+        let duplicate = Written::fault_duplicate(section)?.unwrap_or(0.0);
+        let reorder = Written::fault_reorder(section)?.unwrap_or(0.0);
+        let corrupt = Written::fault_corrupt(section)?.unwrap_or(0.0);
         if burst.is_none() && loss + duplicate + reorder + corrupt == 0.0 {
             return Ok(None);
         }
         let (by, hold) = read_reorder(section, linger, reorder > 0.0)?;
-        let at: String = section.get("fault_at", "both")?;
-        let (up, down) = match at.as_str() {
-            "up" => (true, false),
-            "down" => (false, true),
-            "both" => (true, true),
-            other => {
-                return Err(Error::config(format!(
-                    "{}: \"{other}\" is no direction; there are: up (towards the server), down (towards the workers), both",
-                    section.place("fault_at")
-                )));
-            }
-        };
+        let (up, down) = Written::fault_at(section)?;
         Ok(Some(Faults { loss, burst, duplicate, reorder, by, hold, corrupt, up, down }))
     }
 }
 
 fn read_burst(section: &mut Section) -> Result<Option<Burst>> {
-    let p = probability(section, "fault_burst_p", 0.0)?;
+    let p = Written::fault_burst_p(section)?.unwrap_or(0.0);
     if p == 0.0 {
         return Ok(None);
     }
-    let r = probability(section, "fault_burst_r", 0.0)?;
+    let r = Written::fault_burst_r(section)?.unwrap_or(0.0);
     if r == 0.0 {
         return Err(Error::config(format!(
             "{}: with 0 a bad channel never becomes good again; give the probability per frame that it does, which is 1 \
@@ -110,8 +87,8 @@ fn read_burst(section: &mut Section) -> Result<Option<Burst>> {
             section.place("fault_burst_r")
         )));
     }
-    let loss_good = probability(section, "fault_loss_good", 0.0)?;
-    let loss_bad = probability(section, "fault_loss_bad", 1.0)?;
+    let loss_good = Written::fault_loss_good(section)?.unwrap_or(0.0);
+    let loss_bad = Written::fault_loss_bad(section)?.unwrap_or(1.0);
     Ok(Some(Burst { p, r, loss_good, loss_bad }))
 }
 
@@ -119,14 +96,8 @@ fn read_reorder(section: &mut Section, linger: Time, wanted: bool) -> Result<(u6
     if !wanted {
         return Ok((1, 0));
     }
-    let by: u64 = section.get("fault_reorder_by", 3i64)?;
-    if !(1..=BY_MAX).contains(&by) {
-        return Err(Error::config(format!(
-            "{}: a frame can be held back by 1 to {BY_MAX} frames, not {by}",
-            section.place("fault_reorder_by")
-        )));
-    }
-    let hold: Span = section.get("fault_reorder_hold", "5ms")?;
+    let by = Written::fault_reorder_by(section)?;
+    let hold = Written::fault_reorder_hold(section)?;
     if hold.ps() >= linger {
         return Err(Error::config(format!(
             "{}: {hold} is not below transport.linger, so the last frames could be held beyond the run's end",
@@ -136,13 +107,37 @@ fn read_reorder(section: &mut Section, linger: Time, wanted: bool) -> Result<(u6
     Ok((by, hold.ps()))
 }
 
-/// A key between 0 and 1; what is not written and means nothing is not put into the resolved whole.
-fn probability(section: &mut Section, key: &str, default: f64) -> Result<f64> {
-    let value = section.get_opt(key)?.unwrap_or(default);
-    if !(0.0..=1.0).contains(&value) {
-        return Err(Error::config(format!("{}: {value} is no probability from 0 to 1", section.place(key))));
+/// Whether faults happen on the way up, and down.
+type Ways = (bool, bool);
+
+settings! {
+    /// What is read from `[transport]`; what is not written and means nothing is not put into the resolved whole.
+    keys Written {
+        /// Probability that a frame is lost.
+        fault_loss: Option<f64> said "0" in 0.0..=1.0;
+        /// Probability per frame that a good channel becomes bad: losses come in bursts.
+        fault_burst_p: Option<f64> said "0" in 0.0..=1.0;
+        /// Probability per frame that a bad channel becomes good again.
+        fault_burst_r: Option<f64> said "0" in 0.0..=1.0;
+        /// Probability of loss while a channel is good.
+        fault_loss_good: Option<f64> said "0" in 0.0..=1.0;
+        /// Probability of loss while a channel is bad.
+        fault_loss_bad: Option<f64> said "1" in 0.0..=1.0;
+        /// Probability that a frame comes twice.
+        fault_duplicate: Option<f64> said "0" in 0.0..=1.0;
+        /// Probability that a frame is held back.
+        fault_reorder: Option<f64> said "0" in 0.0..=1.0;
+        /// Frames that pass a frame that is held back.
+        fault_reorder_by: u64 = 3 in 1..=BY_MAX;
+        /// Time for which a frame is held back at most, below `linger`.
+        fault_reorder_hold: Span = "5ms";
+        /// Probability that one bit of a frame is flipped, anywhere in it.
+        fault_corrupt: Option<f64> said "0" in 0.0..=1.0;
+        /// On which way.
+        fault_at: Ways = "both" of [
+            ("up", (true, false), "towards the server"), ("down", (false, true), "towards the workers"), ("both", (true, true), "")
+        ];
     }
-    Ok(value)
 }
 
 impl fmt::Display for Faults {

@@ -5,8 +5,8 @@
 //! begins at −∞ and is what was stored last, read literally the highest reward so far (`max`); `moving_average`
 //! keeps an exponential average of all rewards instead, which goes on accepting when rewards fall.
 
-use pktgen_core::config::{FromValue, Section, Value};
-use pktgen_core::{Error, Result};
+use pktgen_core::Result;
+use pktgen_core::config::{FromValue, Section, Value, above_to, settings};
 use pktgen_workload::learner::Learning;
 
 use super::Facts;
@@ -63,12 +63,40 @@ pub(super) enum Mode {
     Synchronous,
 }
 
-impl Mode {
-    /// Reads `mode` from `[endpoint]`.
-    pub(super) fn read(section: &mut Section) -> Result<Self> {
-        let modes =
-            [("asynchronous", Mode::Asynchronous), ("periodic", Mode::Periodic), ("synchronous", Mode::Synchronous)];
-        section.choose("mode", "asynchronous", &modes)
+settings! {
+    /// What workers that learn read from `[endpoint]`, and the server for them.
+    pub(super) keys Learners {
+        /// When the model moves, and who is answered.
+        mode: Mode = "asynchronous" of [
+            ("asynchronous", Mode::Asynchronous, ""), ("periodic", Mode::Periodic, ""), ("synchronous", Mode::Synchronous, "")
+        ];
+    }
+}
+
+settings! {
+    /// What the server reads for workers that learn.
+    pub(super) keys Steps {
+        /// Updates that make a step in periodic mode; as many as the cluster has workers where it is left out.
+        batch: Option<u32> in 1.., "a step of 0 updates moves nothing";
+        /// How the model moves.
+        step: Step = "average" of [("average", Step::Average, ""), ("adam", Step::Adam, "")];
+        /// What counts as one in a step: a packet, or each update that it represents.
+        step_per: bool = "packet" of [("packet", false, ""), ("update", true, "")];
+    }
+}
+
+settings! {
+    /// What the server reads from `[endpoint]`, whoever its workers are.
+    pub(super) struct Moves {
+        /// Weight of the newest reward in the moving average.
+        gate_weight: f64 = 0.1 in above_to(0.0, 1.0);
+        /// Which updates are accepted.
+        gate: Gate = "off" of [
+            ("off", Gate::Off, "all"), ("max", Gate::Max, "with a reward above all before"),
+            ("moving_average", Gate::MovingAverage(0.0), "with a reward above the average of those before")
+        ];
+        /// What gradients are multiplied with.
+        learning_rate: f64 = 0.001 in above_to(0.0, RATE_MAX);
     }
 }
 
@@ -92,15 +120,11 @@ impl Default for Learns {
 impl Learns {
     /// Reads `mode`, `batch`, `step` and `step_per` from `[endpoint]`.
     fn read(section: &mut Section) -> Result<Self> {
-        let batch: Option<u32> = section.get_opt("batch")?;
-        if batch == Some(0) {
-            return Err(Error::config(format!("{}: a step of 0 updates moves nothing", section.place("batch"))));
-        }
         Ok(Learns {
-            mode: Mode::read(section)?,
-            batch,
-            step: section.choose("step", "average", &[("average", Step::Average), ("adam", Step::Adam)])?,
-            per_update: section.choose("step_per", "packet", &[("packet", false), ("update", true)])?,
+            batch: Steps::batch(section)?,
+            mode: Learners::mode(section)?,
+            step: Steps::step(section)?,
+            per_update: Steps::step_per(section)?,
         })
     }
 }
@@ -160,22 +184,8 @@ impl Models {
 
     /// The same for clusters of these sizes.
     fn of(section: &mut Section, sizes: &[u32], how: Learns, carries: Carries) -> Result<Self> {
-        let weight: f64 = section.get("gate_weight", 0.1)?;
-        if !(weight > 0.0 && weight <= 1.0) {
-            return Err(Error::config(format!(
-                "{}: {weight} is not above 0 and at most 1",
-                section.place("gate_weight")
-            )));
-        }
-        let gates = [("off", Gate::Off), ("max", Gate::Max), ("moving_average", Gate::MovingAverage(weight))];
-        let gate = section.choose("gate", "off", &gates)?;
-        let rate: f64 = section.get("learning_rate", 0.001)?;
-        if !(rate > 0.0 && rate <= RATE_MAX) {
-            return Err(Error::config(format!(
-                "{}: {rate} is not above 0 and at most {RATE_MAX}",
-                section.place("learning_rate")
-            )));
-        }
+        let Moves { gate_weight, gate, learning_rate: rate } = Moves::read(section)?;
+        let gate = if let Gate::MovingAverage(_) = gate { Gate::MovingAverage(gate_weight) } else { gate };
         let model = |size: &u32| Model {
             reward: f64::NEG_INFINITY,
             memory: Memory::default(),

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::PacketId;
 use pktgen_core::registry::Named;
 use pktgen_core::time::{HORIZON, NEVER, Time, too_late};
@@ -21,7 +21,7 @@ use pktgen_workload::learner::{Agent, Learning};
 use pktgen_workload::workload::Source;
 use pktgen_workload::workload::build::Builder;
 
-use super::gate::Mode;
+use super::gate::{self, Mode};
 use super::sender::{Audience, UPDATES, row};
 use super::{Behaviour, Crew, Facts, Host, Outgoing, Protocol, WorkerKind, Workers, WorkersEnd};
 use crate::frame::{BURST, Frame, Kind, Pool};
@@ -39,12 +39,12 @@ impl Named for LearnerKind {
 }
 
 impl WorkerKind for LearnerKind {
-    fn keys(&self) -> &'static [&'static str] {
-        &["mode"]
+    fn keys(&self) -> KeyTables {
+        &[gate::Learners::KEYS]
     }
 
-    fn server_keys(&self) -> &'static [&'static str] {
-        &["batch", "step", "step_per"]
+    fn server_keys(&self) -> KeyTables {
+        &[gate::Steps::KEYS]
     }
 
     fn protocol(&self) -> &'static Protocol {
@@ -89,7 +89,7 @@ impl Learners {
                 "{place}: \"learner\" runs in virtual time, where its updates can be verified; use transport.kind = \"virtual\""
             )));
         }
-        let mode = Mode::read(section)?;
+        let mode = gate::Learners::mode(section)?;
         let mut learners = Learners {
             agents: (0..learning.workers()).map(|worker| Agent::new(&learning, worker)).collect(),
             waiting: vec![false; learning.workers() as usize],

@@ -17,7 +17,7 @@ mod step;
 use std::sync::Arc;
 
 use pktgen_core::Result;
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Answers, Counter, Fault, Iteration, PacketId, Received, Reply, Sent, State, Training};
 use pktgen_core::registry::Named;
 use pktgen_core::seed::Seed;
@@ -393,7 +393,7 @@ impl Receiver {
 /// Makes workers.
 pub trait WorkerKind: Named + Sync {
     /// The keys of `[endpoint]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other kinds.
-    fn keys(&self) -> &'static [&'static str];
+    fn keys(&self) -> KeyTables;
 
     /// What their frames are.
     fn protocol(&self) -> &'static Protocol;
@@ -405,7 +405,7 @@ pub trait WorkerKind: Named + Sync {
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew>;
 
     /// The keys of `[endpoint]` that [`server`](Self::server) reads.
-    fn server_keys(&self) -> &'static [&'static str] {
+    fn server_keys(&self) -> KeyTables {
         &[]
     }
 

@@ -1,7 +1,7 @@
 //! Workers that send every update when it is generated, whatever comes back.
 
 use pktgen_core::Result;
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::record::Answers;
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
@@ -27,8 +27,16 @@ impl Named for OpenLoopKind {
     }
 }
 
+settings! {
+    /// What is read for the server.
+    keys AtServer {
+        /// Are whole sums sent back to all workers?
+        allreduce: Option<bool> said "false";
+    }
+}
+
 impl WorkerKind for OpenLoopKind {
-    fn keys(&self) -> &'static [&'static str] {
+    fn keys(&self) -> KeyTables {
         &[]
     }
 
@@ -40,12 +48,12 @@ impl WorkerKind for OpenLoopKind {
         Behaviour::ASYNCHRONOUS
     }
 
-    fn server_keys(&self) -> &'static [&'static str] {
-        &["allreduce"]
+    fn server_keys(&self) -> KeyTables {
+        &[AtServer::KEYS]
     }
 
     fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Receiver>> {
-        let answers: Option<bool> = section.get_opt("allreduce")?;
+        let answers = AtServer::allreduce(section)?;
         if answers == Some(true) { AllReduce::open(facts).map(|server| Some(server.receiver())) } else { Ok(None) }
     }
 

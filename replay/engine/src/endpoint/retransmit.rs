@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::record::{NO_CLUSTER, PacketId};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{HORIZON, NEVER, Time};
@@ -34,9 +34,19 @@ impl Named for RetransmitKind {
     }
 }
 
+settings! {
+    /// What it reads from `[endpoint]`; one of them is given.
+    keys Timeouts {
+        /// Time without an acknowledgement after which the newest update is sent again, as a multiple of the round trip.
+        timeout_rtts: f64 = 2.0;
+        /// The same as a time, instead of `timeout_rtts`.
+        timeout: Option<Span>;
+    }
+}
+
 impl WorkerKind for RetransmitKind {
-    fn keys(&self) -> &'static [&'static str] {
-        &["timeout_rtts", "timeout"]
+    fn keys(&self) -> KeyTables {
+        &[Timeouts::KEYS]
     }
 
     fn protocol(&self) -> &'static Protocol {
@@ -48,7 +58,7 @@ impl WorkerKind for RetransmitKind {
     }
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
-        let fixed: Option<Span> = section.get_opt("timeout")?;
+        let fixed = Timeouts::timeout(section)?;
         let rtts: Option<f64> = section.get_opt("timeout_rtts")?;
         if fixed.is_some() && rtts.is_some() {
             return Err(Error::config(format!(
@@ -56,7 +66,7 @@ impl WorkerKind for RetransmitKind {
                 section.place("timeout")
             )));
         }
-        let rtts = if fixed.is_some() { 0.0 } else { section.get("timeout_rtts", 2.0)? };
+        let rtts = if fixed.is_some() { 0.0 } else { Timeouts::timeout_rtts(section)? };
         let timeout = fixed.map_or((rtts * facts.round_trip as f64) as Time, Span::ps);
         if !(1..=HORIZON).contains(&timeout) {
             let key = if fixed.is_some() { "timeout" } else { "timeout_rtts" };

@@ -6,6 +6,7 @@
 //! results, too). One engine drives all workers of a run; [`RoundProtocol`] has what Trio-ML and SwitchML do differently.
 
 mod content;
+mod keys;
 mod layout;
 mod settings;
 mod worker;
@@ -24,6 +25,7 @@ use crate::frame::{BURST, Frame, Kind, Pool};
 
 pub use content::Contributions;
 use content::ResultCheck;
+pub use keys::{Again, Scaled, Scalings, Trained};
 pub use layout::{Layout, Scaling, read_scale, read_scaling};
 pub use settings::{Order, Settings, WindowControl, dense_of, read_span};
 use worker::{Arrived, Worker};

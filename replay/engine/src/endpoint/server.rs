@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::record::{NO_CLUSTER, Received};
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::topology::{NodeId, Population};
@@ -14,10 +14,13 @@ use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
 use pktgen_wire::wire::update::{self, ACK_HEAD, Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT};
 
-use super::gate::{Answer, Carries, Models};
+use super::gate::{Answer, Carries, Models, Moves};
 use super::roster::received;
 use super::{Delivery, Facts, Host, Outgoing, Server, ServerEnd};
 use crate::frame::{Frame, Kind, Pool};
+
+/// The keys of `[endpoint]` that it reads.
+pub const KEYS: KeyTables = &[Acknowledged::KEYS, Moves::KEYS];
 
 /// The server.
 pub struct UpdateServer {
@@ -32,18 +35,28 @@ pub struct UpdateServer {
     heads: Vec<Option<Template>>,
 }
 
+settings! {
+    /// What it reads from `[endpoint]` beside the keys of its models.
+    pub(super) keys Acknowledged {
+        /// What the acknowledgement of an update carries.
+        ack_model: Carries said "\"gradients\", for workers that learn \"weights\"";
+        /// Are updates acknowledged?
+        acknowledge: bool = true;
+    }
+}
+
 impl UpdateServer {
     /// Reads `acknowledge`, `ack_model` and the reward gate's keys from `[endpoint]`.
     pub fn open(section: &mut Section, facts: &Facts) -> Result<Self> {
         let learns = facts.learning.is_some();
-        let ack_model = section.get("ack_model", if learns { "weights" } else { "gradients" })?;
+        let ack_model = Acknowledged::ack_model(section, if learns { "weights" } else { "gradients" })?;
         if learns && facts.kind.behaviour().learns && ack_model != Carries::Weights {
             return Err(Error::config(format!(
                 "{}: workers that learn go on with the weights that acknowledgements bring; use \"weights\", or leave it out",
                 section.place("ack_model")
             )));
         }
-        let acknowledge: bool = section.get("acknowledge", true)?;
+        let acknowledge = Acknowledged::acknowledge(section)?;
         if learns && facts.kind.behaviour().learns && !acknowledge {
             return Err(Error::config(format!(
                 "{}: workers that learn go on with the weights that acknowledgements bring, and would learn nothing; leave it out",

@@ -7,11 +7,11 @@
 
 use std::collections::VecDeque;
 
-use pktgen_core::config::Section;
+use pktgen_core::Result;
+use pktgen_core::config::{Section, above_to, settings, spans};
 use pktgen_core::record::{Action, Reason};
 use pktgen_core::time::{NEVER, SECOND, Serialiser, Time};
 use pktgen_core::units::{Rate, Size, Span};
-use pktgen_core::{Error, Result};
 use pktgen_wire::wire::update::Status;
 
 use super::books::Books;
@@ -61,31 +61,41 @@ impl PortTiming {
 
     /// What a device's section says of its ports; rate and delay are those of links.
     pub fn read(section: &mut Section, bypass_slots: u32) -> Result<Self> {
-        let efficiency: f64 = section.get("dequeue_efficiency", 1.0)?;
-        if !(efficiency > 0.0 && efficiency <= 1.0) {
-            let place = section.place("dequeue_efficiency");
-            return Err(Error::config(format!("{place}: {efficiency} is not above 0 and at most 1")));
-        }
-        let mut span = |key: &str| {
-            let span: Span = section.get(key, "0ns")?;
-            if span.ps() > SECOND {
-                return Err(Error::config(format!("{}: {span} is above 1s", section.place(key))));
-            }
-            Ok(span.ps())
-        };
-        let (block_time, packet_gap) = (span("block_time")?, span("packet_gap")?);
-        let engine_rate: Option<Rate> = section.get_opt("engine_rate")?;
-        let engine_buffer: u32 = section.get("engine_buffer", 16u32)?;
-        let bypass_slots: u32 = section.get("bypass_slots", bypass_slots)?;
-        Ok(PortTiming {
-            efficiency_ppm: (efficiency * 1e6).round() as u64,
+        let PortSettings {
+            dequeue_efficiency: efficiency,
             block_time,
             packet_gap,
+            engine_rate,
+            engine_buffer,
+            bypass_slots,
+        } = PortSettings::read(section, bypass_slots)?;
+        Ok(PortTiming {
+            efficiency_ppm: (efficiency * 1e6).round() as u64,
+            block_time: block_time.ps(),
+            packet_gap: packet_gap.ps(),
             engine_rate: engine_rate.unwrap_or_default(),
             engine_buffer: engine_buffer as usize,
             bypass_slots: bypass_slots as usize,
             ..PortTiming::link(Rate::default(), Size::default(), 0)
         })
+    }
+}
+
+settings! {
+    /// What a device's section says of its ports.
+    pub struct PortSettings(bypass_slots: u32) {
+        /// Share of a link's rate at which a queue is emptied.
+        dequeue_efficiency: f64 = 1.0 in above_to(0.0, 1.0);
+        /// Time for which a port does nothing after a frame.
+        block_time: Span = "0ns" in spans(..=SECOND);
+        /// Time between frames of a port.
+        packet_gap: Span = "0ns" in spans(..=SECOND);
+        /// Rate at which a device takes frames in; as fast as they come where it is left out.
+        engine_rate: Option<Rate>;
+        /// Frames that wait to be taken in.
+        engine_buffer: u32 = 16;
+        /// Frames that go around the queue and wait for the link.
+        bypass_slots: u32 = bypass_slots said "1024, of synchronous workers 1048576";
     }
 }
 

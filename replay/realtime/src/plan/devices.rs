@@ -146,7 +146,7 @@ impl Devices {
         sparse: Option<&SparsePlace>,
     ) -> Result<Self> {
         let synchronous = facts.kind.behaviour().synchronous;
-        let external = section.choose("kind", "software", &[("software", false), ("external", true)])?;
+        let external = section.choose("kind", "software", &[("software", false, ""), ("external", true, "")])?;
         if section.get_opt::<String>("profile")?.is_none() && external {
             return Err(Error::config(format!(
                 "{}: external hardware has a profile; give target.profile (`pktgen device list`), or use kind = \"software\"",

@@ -53,7 +53,7 @@ pub(crate) use listen::RETIRE_MS;
 pub use listen::{Listen, ListenKind, Listener};
 pub use nowhere::Nowhere;
 pub(crate) use plan::QUEUES_MAX;
-pub use plan::{Fanout, Frames, Late, Pacing, TransportPlan, Wait};
+pub use plan::{Fanout, Frames, Late, Pacing, RealTime, TransportPlan, Wait};
 pub use queues::Ports;
 pub use sink::Sink;
 pub use stamps::Stamps;

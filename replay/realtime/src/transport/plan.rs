@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use pktgen_core::config::{Document, FromValue, Section, Value};
+use pktgen_core::config::{Document, FromValue, Section, Value, settings, spans};
 use pktgen_core::registry::find;
 use pktgen_core::time::{MS, NEVER, Time};
 use pktgen_core::units::Span;
@@ -145,26 +145,45 @@ pub struct TransportPlan {
     pub outer: Option<Arc<Outer>>,
 }
 
-/// Keys of real time, valid whatever the kind is.
-const KEYS: &[&str] = &[
-    "pacing",
-    "wait",
-    "late",
-    "late_limit",
-    "linger",
-    "interfaces",
-    "addresses",
-    "receive_ring",
-    "queues",
-    "fanout",
-    "stamps",
-    "sent_stamps_every",
-    "zero_copy",
-    "cores",
-    "allow_default_route",
-    "allow_above_link",
-    "files",
-];
+settings! {
+    /// What is read in real time, and valid whatever the kind is.
+    pub keys RealTime {
+        /// When frames leave: at their times, or as fast as they can.
+        pacing: Pacing = "deadlines";
+        /// How roles wait: for a wake-up, or without a pause.
+        wait: Wait = "block";
+        /// What becomes of frames whose time has passed.
+        late: Late = "catch_up";
+        /// How late a frame is late.
+        late_limit: Span = "1ms" in spans(0..);
+        /// How long roles go on after the last frame.
+        linger: Span = "200ms" in spans(0..);
+        /// Names of the ends' interfaces: workers', device's, server's.
+        interfaces: Vec<String> = [];
+        /// Addresses of the ends, as `udp` and `tcp` want them.
+        addresses: Vec<String> = [];
+        /// Are frames received through a ring that is shared with the kernel (`af_packet`)?
+        receive_ring: bool = false;
+        /// Queues of an end.
+        queues: u32 = 1;
+        /// How frames are spread over queues.
+        fanout: Fanout = "hash";
+        /// Who stamps what the server receives.
+        stamps: Stamps = "none";
+        /// One frame of so many is stamped when it leaves; 0: none.
+        sent_stamps_every: u32 = 0;
+        /// Does the card read frames where they are made (`af_xdp`)?
+        zero_copy: bool = false;
+        /// Cores that roles are pinned to.
+        cores: Vec<u16> = [];
+        /// May an interface be used that the default route goes over?
+        allow_default_route: bool = false;
+        /// May workers send more than the link carries?
+        allow_above_link: bool = false;
+        /// Capture files of the ends (`pcap`).
+        files: Vec<String> = [];
+    }
+}
 
 macro_rules! words {
     ($type:ty, $what:literal, $($word:literal => $value:expr),*) => {
@@ -239,27 +258,27 @@ impl TransportPlan {
         let kind: String = section.get("kind", "virtual")?;
         let kind = find(TRANSPORTS, "transport", &kind, &section.place("kind"))?;
         let plan = if kind.capabilities().real_time {
-            let linger = span(&mut section, "linger", "200ms")?;
+            let linger = RealTime::linger(&mut section)?.ps();
             let middleware = MiddlewarePlan::read(&mut section, linger)?;
             let dialect = middleware.dialect(frames.format, frames.catalogue.dialects)?;
             TransportPlan {
-                pacing: section.get("pacing", "deadlines")?,
-                wait: section.get("wait", "block")?,
-                late: section.get("late", "catch_up")?,
-                late_limit: span(&mut section, "late_limit", "1ms")?,
+                pacing: RealTime::pacing(&mut section)?,
+                wait: RealTime::wait(&mut section)?,
+                late: RealTime::late(&mut section)?,
+                late_limit: RealTime::late_limit(&mut section)?.ps(),
                 linger,
-                interfaces: section.get_list("interfaces", &[])?,
-                addresses: addresses(&section.get_list::<String>("addresses", &[])?, &section)?,
-                receive_ring: section.get("receive_ring", false)?,
+                interfaces: RealTime::interfaces(&mut section)?,
+                addresses: addresses(&RealTime::addresses(&mut section)?, &section)?,
+                receive_ring: RealTime::receive_ring(&mut section)?,
                 queues: queues(kind, &mut section)?,
-                fanout: section.get("fanout", "hash")?,
+                fanout: RealTime::fanout(&mut section)?,
                 stamps: stamps(kind, &mut section)?,
                 sent_stamps_every: sent_stamps(kind, &mut section)?,
                 zero_copy: zero_copy(kind, &mut section)?,
-                cores: section.get_list::<u16>("cores", &[])?.into_iter().map(usize::from).collect(),
-                allow_default_route: section.get("allow_default_route", false)?,
-                allow_above_link: section.get("allow_above_link", false)?,
-                files: section.get_list("files", &[])?,
+                cores: RealTime::cores(&mut section)?.into_iter().map(usize::from).collect(),
+                allow_default_route: RealTime::allow_default_route(&mut section)?,
+                allow_above_link: RealTime::allow_above_link(&mut section)?,
+                files: RealTime::files(&mut section)?,
                 middleware,
                 ..Self::carrying(kind, frames, dialect)
             }
@@ -274,7 +293,7 @@ impl TransportPlan {
             }
             TransportPlan { faults, ..Self::carrying(kind, frames, None) }
         };
-        section.allow(KEYS);
+        section.allow(&[RealTime::KEYS]);
         document.close(section)?;
         Ok(plan)
     }
@@ -390,7 +409,7 @@ pub(crate) const QUEUES_MAX: u32 = 64;
 
 /// Number of queues; refused where it would have no effect.
 fn queues(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
-    let queues: u32 = section.get("queues", 1u32)?;
+    let queues = RealTime::queues(section)?;
     let place = section.place("queues");
     if !(1..=QUEUES_MAX).contains(&queues) {
         return Err(Error::config(format!("{place} = {queues}: 1 to {QUEUES_MAX} are possible")));
@@ -404,7 +423,7 @@ fn queues(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
 
 /// Whether kernel or card stamps what the server receives. Refused where neither would.
 fn stamps(kind: &dyn Transport, section: &mut Section) -> Result<Stamps> {
-    let stamps: Stamps = section.get("stamps", "none")?;
+    let stamps = RealTime::stamps(section)?;
     if stamps != Stamps::None {
         let cannot = format!(": kind = \"{}\" does not tell when a frame arrived", kind.name());
         needs(kind, &section.place("stamps"), &cannot, |kind| kind.capabilities().stamps_received)?;
@@ -414,7 +433,7 @@ fn stamps(kind: &dyn Transport, section: &mut Section) -> Result<Stamps> {
 
 /// How many frames there are to one that is stamped when it leaves. Refused where none would be.
 fn sent_stamps(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
-    let every: u32 = section.get("sent_stamps_every", 0u32)?;
+    let every = RealTime::sent_stamps_every(section)?;
     if every > 0 {
         let cannot = format!(" = {every}: kind = \"{}\" does not tell when a frame left", kind.name());
         needs(kind, &section.place("sent_stamps_every"), &cannot, |kind| kind.capabilities().stamps_sent)?;
@@ -424,7 +443,7 @@ fn sent_stamps(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
 
 /// Is zero copy asked for? Refused where it would have no effect.
 fn zero_copy(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
-    let zero_copy: bool = section.get("zero_copy", false)?;
+    let zero_copy = RealTime::zero_copy(section)?;
     if zero_copy {
         let cannot = format!(" = true: kind = \"{}\" always copies", kind.name());
         needs(kind, &section.place("zero_copy"), &cannot, |kind| kind.capabilities().zero_copy)?;
@@ -460,14 +479,6 @@ fn addresses(list: &[String], section: &Section) -> Result<Vec<SocketAddr>> {
         })
     };
     list.iter().map(one).collect()
-}
-
-fn span(section: &mut Section, key: &str, default: &str) -> Result<Time> {
-    let span: Span = section.get(key, default)?;
-    if span.ps() < 0 {
-        return Err(Error::config(format!("{}: {span} is negative", section.place(key))));
-    }
-    Ok(span.ps())
 }
 
 #[cfg(test)]

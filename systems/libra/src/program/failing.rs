@@ -1,7 +1,7 @@
 //! How a switch fails, where an experiment wants to study it (LIBRA §3.6, "Failover mechanism": "high packet loss rates,
 //! high on-chip memory usage"; the response delay).
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{Section, settings, spans};
 use pktgen_core::seed::{Draws, Seed};
 use pktgen_core::time::{NEVER, SECOND, Time};
 use pktgen_core::units::Span;
@@ -31,36 +31,62 @@ pub(super) struct Failing {
     draws: Draws,
 }
 
-/// How bad each kind of failure is.
-struct Measures {
-    loss: f64,
-    memory: f64,
-    delay: Time,
+/// How it fails.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum How {
+    Not,
+    Crash,
+    Loss,
+    Memory,
+    Slow,
 }
 
-impl Measures {
-    /// The failure that `key` names.
-    fn failure(&self, section: &mut Section, key: &str) -> Result<Failure> {
-        let kinds = [
-            ("none", Failure::None),
-            ("crash", Failure::Crash),
-            ("loss", Failure::Loss(self.loss)),
-            ("memory", Failure::Memory((self.memory * 1e6) as u32)),
-            ("slow", Failure::Slow(self.delay)),
+settings! {
+    /// What it reads from `[target]`.
+    pub(super) struct Fails {
+        /// Which of the switches that can sum fails.
+        fails_device: u32 = 0;
+        /// Share of packets that a lossy one loses.
+        fails_loss: f64 = 0.05 in 0.0..=1.0;
+        /// Share of its memory that is in use where it fails by that.
+        fails_memory: f64 = 0.95 in 0.0..=1.0;
+        /// How much longer everything takes of a slow one.
+        fails_delay: Span = "1ms" in spans(0..=SECOND);
+        /// How it fails.
+        fails: How = "none" of [
+            ("none", How::Not, ""), ("crash", How::Crash, "takes and sends nothing any more"), ("loss", How::Loss, ""), ("memory", How::Memory, ""),
+            ("slow", How::Slow, "")
         ];
-        section.choose(key, "none", &kinds)
+        /// How it fails after that.
+        fails_then: How = "none" of [
+            ("none", How::Not, ""), ("crash", How::Crash, "takes and sends nothing any more"), ("loss", How::Loss, ""), ("memory", How::Memory, ""),
+            ("slow", How::Slow, "")
+        ];
+        /// When it fails.
+        fails_at: Span = "1ms";
+        /// When it fails a second time.
+        fails_then_at: Span = "2ms";
+    }
+}
+
+impl Fails {
+    fn failure(&self, how: How) -> Failure {
+        match how {
+            How::Not => Failure::None,
+            How::Crash => Failure::Crash,
+            How::Loss => Failure::Loss(self.fails_loss),
+            How::Memory => Failure::Memory((self.fails_memory * 1e6) as u32),
+            How::Slow => Failure::Slow(self.fails_delay.ps()),
+        }
     }
 }
 
 impl Failing {
     /// Reads it for the device at `place`, in a run with this seed.
     pub(super) fn read(section: &mut Section, place: &Place, seed: Seed) -> Result<Self> {
-        let device: u32 = section.get("fails_device", 0u32)?;
-        let loss = section.get_in("fails_loss", 0.05, 0.0..=1.0)?;
-        let memory = section.get_in("fails_memory", 0.95, 0.0..=1.0)?;
-        let delay = section.get_span_in("fails_delay", "1ms", 0..=SECOND)?;
-        let measures = Measures { loss, memory, delay };
-        let mut failures = Self::failures(section, &measures)?;
+        let fails = Fails::read(section)?;
+        let device = fails.fails_device;
+        let mut failures = Self::failures(section, &fails)?;
         let several = place.aggregators.len();
         if !failures.is_empty() && several < 2 {
             return Err(Error::config(format!(
@@ -82,9 +108,9 @@ impl Failing {
     }
 
     /// One failure, or a second one that takes the place of the first.
-    fn failures(section: &mut Section, measures: &Measures) -> Result<Vec<(Time, Failure)>> {
-        let (first, second) = (measures.failure(section, "fails")?, measures.failure(section, "fails_then")?);
-        let (at, then): (Span, Span) = (section.get("fails_at", "1ms")?, section.get("fails_then_at", "2ms")?);
+    fn failures(section: &Section, fails: &Fails) -> Result<Vec<(Time, Failure)>> {
+        let (first, second) = (fails.failure(fails.fails), fails.failure(fails.fails_then));
+        let (at, then) = (fails.fails_at, fails.fails_then_at);
         if second != Failure::None && matches!(first, Failure::None | Failure::Crash) {
             return Err(Error::config(format!(
                 "{}: what fails a second time has failed before, and was not gone; give target.fails \"loss\", \"memory\" or \"slow\"",

@@ -1,9 +1,9 @@
 //! The keys of `[target]` that the program reads, and their limits.
 
 use crate::format::RESULT_PAIRS;
-use pktgen_core::config::Section;
+use pktgen_core::config::{Section, settings, spans};
 use pktgen_core::time::{SECOND, Time};
-use pktgen_core::units::{Rate, Size};
+use pktgen_core::units::{Rate, Size, Span};
 use pktgen_core::{Error, Result};
 
 use super::failing::Failing;
@@ -11,29 +11,6 @@ use super::ranks::Ranks;
 use super::resources::{Layouts, PARAMETER_BYTES, REGISTERS_PER_STAGE, Resources, STAGES};
 use pktgen_engine::target::program::Place;
 use pktgen_engine::target::sparse::{Adder, SparsePlace};
-
-/// All keys.
-pub const KEYS: &[&str] = &[
-    "memory",
-    "add",
-    "repeat_writes",
-    "bloom_bits",
-    "bloom_hashes",
-    "pass_latency",
-    "stages",
-    "recirculation_rate",
-    "cpu_latency",
-    "result_timeout",
-    "records",
-    "fails",
-    "fails_at",
-    "fails_then",
-    "fails_then_at",
-    "fails_device",
-    "fails_loss",
-    "fails_memory",
-    "fails_delay",
-];
 
 /// How a switch finds out that it has added a packet before (LIBRA §3.6, "repeat-write-error").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +21,40 @@ pub enum Writes {
     Paper,
     /// Only packets that say that they were resent are looked up in a Bloom filter, which the paper says would do as well.
     Bloom,
+}
+
+settings! {
+    /// What it reads from `[target]`, failures apart.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Written {
+        /// Registers of all jobs, in equal parts (LIBRA §6). 1 MiB is 5 % of a switch's 20 MiB, the most that §5.1 gives to them.
+        memory: Size = "1MiB";
+        /// How a switch adds: by lookup tables, as the paper's, or exactly.
+        add: bool = "tables" of [("tables", true, ""), ("exact", false, "")];
+        /// How it finds out that it has added a packet before (LIBRA §3.6).
+        repeat_writes: Writes = "strict" of [
+            ("strict", Writes::Strict, "every packet is looked up in exact records"),
+            ("paper", Writes::Paper, "those that were resent are, by the CPU"),
+            ("bloom", Writes::Bloom, "those that were resent, in a Bloom filter")
+        ];
+        /// Bits of a job's Bloom filter.
+        bloom_bits: u32 = (1 << 17) in 64..=1 << 27;
+        /// Bits that a packet sets there.
+        bloom_hashes: u32 = 3 in 1..=16;
+        /// Time of one pass through the pipeline: some hundred nanoseconds; the paper has no figure.
+        pass_latency: Span = "400ns" in spans(0..=SECOND);
+        /// Rate of the port by which frames go through the pipeline again; 0: no limit.
+        recirculation_rate: Rate = "100Gbps";
+        /// Time that the switch's CPU takes for a packet: over PCIe to a process and back. §5.6: it "may introduce extra delay";
+        /// the paper has no figure.
+        cpu_latency: Span = "20us" in spans(0..=SECOND);
+        /// After how long a result is sent again for the first time.
+        result_timeout: Span = "1ms" in spans(1..=SECOND);
+        /// Numbers of a worker that are remembered.
+        records: u32 = 4096 in 1..=1 << 20;
+        /// Stages of the pipeline (LIBRA §4: twelve).
+        stages: u32 = STAGES in 1..=1000;
+    }
 }
 
 /// What the control plane configures.
@@ -84,21 +95,10 @@ impl Settings {
             )));
         }
         let rack = place.rack();
-        let hot = fits(section, known, rack)?;
-        let tables = section.choose("add", "tables", &[("tables", true), ("exact", false)])?;
-        let adder = if tables { Adder::tables() } else { Adder::Exact };
-        let choices = [("strict", Writes::Strict), ("paper", Writes::Paper), ("bloom", Writes::Bloom)];
-        let writes = section.choose("repeat_writes", "strict", &choices)?;
-        let bloom_bits = section.get_in("bloom_bits", 1u32 << 17, 64..=1u32 << 27)?;
-        let bloom_hashes = section.get_in("bloom_hashes", 3u32, 1..=16u32)?;
-        // A pass through a switch's pipeline takes some hundred nanoseconds; the paper has no figure. Where time passes by
-        // itself it is what the host takes.
-        let latency = section.get_span_in("pass_latency", "400ns", 0..=SECOND)?;
-        // §5.6: the CPU "may introduce extra delay". From the pipeline over PCIe to a process and back; ours, no figure in the paper.
-        let recirculation_rate: Rate = section.get("recirculation_rate", "100Gbps")?;
-        let cpu_latency = section.get_span_in("cpu_latency", "20us", 0..=SECOND)?;
-        let result_timeout = section.get_span_in("result_timeout", "1ms", 1..=SECOND)?;
-        let records = section.get_in("records", 4096u32, 1..=1u32 << 20)?;
+        let written = Written::read(section)?;
+        let hot = fits(section, written.memory, known, rack)?;
+        let Written { add, repeat_writes: writes, bloom_bits, records, .. } = written;
+        let adder = if add { Adder::tables() } else { Adder::Exact };
         if records < known.window {
             return Err(Error::config(format!(
                 "{}: {records} numbers of a worker are remembered, and it may have {} packets unacknowledged; give {1} \
@@ -119,18 +119,21 @@ impl Settings {
             writes,
             bloom_bits,
         });
-        has_stages(section, &resources, known)?;
-        let (latency, cpu_latency) = if place.real_time { (0, 0) } else { (latency, cpu_latency) };
-        let recirculation_rate = if place.real_time { Rate::from_bps(0) } else { recirculation_rate };
+        has_stages(section, written.stages, &resources, known)?;
+        // Where time passes by itself it is what the host takes.
+        let (latency, cpu_latency, recirculation_rate) = match place.real_time {
+            true => (0, 0, Rate::from_bps(0)),
+            false => (written.pass_latency.ps(), written.cpu_latency.ps(), written.recirculation_rate),
+        };
         Ok(Settings {
             adder,
             writes,
             bloom_bits,
-            bloom_hashes,
+            bloom_hashes: written.bloom_hashes,
             latency,
             recirculation_rate,
             cpu_latency,
-            result_timeout,
+            result_timeout: written.result_timeout.ps(),
             records,
             resources,
             failing,
@@ -145,8 +148,7 @@ impl Settings {
 }
 
 /// The stages that the program is estimated to take are at most those of a pipeline: twelve (LIBRA §4).
-fn has_stages(section: &mut Section, resources: &Resources, known: &SparsePlace) -> Result<()> {
-    let stages: u32 = section.get_in("stages", STAGES, 1..=1000u32)?;
+fn has_stages(section: &Section, stages: u32, resources: &Resources, known: &SparsePlace) -> Result<()> {
     if resources.stages <= stages {
         return Ok(());
     }
@@ -166,8 +168,7 @@ fn has_stages(section: &mut Section, resources: &Resources, known: &SparsePlace)
 
 /// Hot parameters of a job, if they fit its part of the memory: equal parts (LIBRA §6, "Multi-tenant training"). 1 MiB is
 /// 5 % of a switch's 20 MiB, the most that the paper gives to registers (§5.1). `MB` is 10^6 and `MiB` 2^20 bytes.
-fn fits(section: &mut Section, known: &SparsePlace, rack: u32) -> Result<u32> {
-    let memory: Size = section.get("memory", "1MiB")?;
+fn fits(section: &Section, memory: Size, known: &SparsePlace, rack: u32) -> Result<u32> {
     let (jobs, hot) = (u64::from(known.sparse.jobs()).max(1), known.hot(rack));
     let each = memory.bits() / 8 / jobs / PARAMETER_BYTES;
     if each < u64::from(hot) {

@@ -5,24 +5,21 @@
 //! It has a node of its own but shares the endpoint of the parameter server: [`open`] puts both behind one. [`watch`] has
 //! what it concludes from heartbeats.
 
-mod watch;
+pub(super) mod watch;
 
 use crate::format::control::{Control, What};
 use crate::format::{self, HEADER, Header, PORT};
-use pktgen_core::config::{Section, joined};
+use pktgen_core::config::Section;
 use pktgen_core::record::{Counter, PacketId};
 use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_core::topology::NodeId;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
 
-use super::server::{self, SparseServer};
+use super::server::SparseServer;
 use pktgen_engine::endpoint::{Facts, Host, Outgoing, Receiver, Server, ServerEnd, Standby};
 use pktgen_engine::frame::{Frame, Kind, Pool};
 use watch::{Settings, Verdict, Watch};
-
-/// The keys of `[endpoint]` that are read for the server and the controller.
-pub(super) const SERVER_KEYS: &[&str] = &joined::<9>(&[&server::KEYS, &watch::KEYS]);
 
 /// Pieces of a state that are under way at once.
 const WINDOW: usize = 64;

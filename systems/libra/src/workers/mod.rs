@@ -18,7 +18,7 @@ mod worker;
 use std::collections::BTreeSet;
 
 use crate::format::{self, COLD_PAIR, HEADER, Header, PORT, ResultHead, WORKER_PORT};
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{PacketId, Received, Sent};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
@@ -79,8 +79,8 @@ static PROTOCOL: Protocol = Protocol {
 /// What both kinds have in common.
 macro_rules! speaks_libra {
     ($needs_results:expr, $program:expr) => {
-        fn keys(&self) -> &'static [&'static str] {
-            settings::KEYS
+        fn keys(&self) -> KeyTables {
+            &[settings::Written::KEYS, settings::Shared::KEYS, reliable::Written::KEYS]
         }
 
         fn protocol(&self) -> &'static Protocol {
@@ -98,8 +98,8 @@ macro_rules! speaks_libra {
             }
         }
 
-        fn server_keys(&self) -> &'static [&'static str] {
-            controller::SERVER_KEYS
+        fn server_keys(&self) -> KeyTables {
+            &[server::service::Written::KEYS, reliable::Written::KEYS, controller::watch::Beats::KEYS]
         }
 
         fn server(&self, section: &mut Section, facts: &Facts) -> Result<Option<Receiver>> {

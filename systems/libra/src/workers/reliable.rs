@@ -1,12 +1,10 @@
 //! When who sends what is to be acknowledged sends it again (LIBRA §3.6): read alike by workers and server.
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{Section, settings};
 use pktgen_core::time::{HORIZON, Time};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 
-/// The keys of `[endpoint]` that [`Reliable::read`] reads.
-pub(super) const KEYS: [&str; 2] = ["timeout", "cold_window"];
 /// How often a packet is sent again before its sender gives up.
 pub(super) const RESENDS: u8 = 15;
 /// A timeout is doubled so often: 16 times the first is the longest.
@@ -23,11 +21,20 @@ pub(super) struct Reliable {
     pub(super) window: u32,
 }
 
+settings! {
+    /// What says it. The paper gives neither; both are our choice.
+    pub(super) struct Written {
+        /// Time without an acknowledgement after which a packet is sent again for the first time; at most a day.
+        timeout: Span = "10ms";
+        /// Packets to or from the server, from the oldest one without acknowledgement on, that may be under way.
+        cold_window: u32 = 128 in 1..=WINDOW_MAX;
+    }
+}
+
 impl Reliable {
     /// Reads `timeout` and `cold_window`. The paper gives neither; both are our choice.
     pub(super) fn read(section: &mut Section) -> Result<Self> {
-        let timeout: Span = section.get("timeout", "10ms")?;
-        let window = section.get_in("cold_window", 128u32, 1..=WINDOW_MAX)?;
+        let Written { timeout, cold_window: window } = Written::read(section)?;
         if !(1..=HORIZON >> DOUBLINGS).contains(&timeout.ps()) {
             return Err(Error::config(format!(
                 "{}: {timeout}; a timeout must be above 0 and at most a day",

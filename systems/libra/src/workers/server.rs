@@ -8,7 +8,7 @@
 mod jobs;
 mod outbound;
 mod results;
-mod service;
+pub(super) mod service;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use crate::format::{self, COLD_PAIR, HEADER, Header};
 use pktgen_core::Result;
-use pktgen_core::config::{Section, joined};
+use pktgen_core::config::Section;
 use pktgen_core::record::{Counter, Heat, Received};
 use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_core::topology::NodeId;
@@ -34,9 +34,6 @@ use service::Service;
 /// Counters of which several servers also tell the largest.
 pub(super) const BUSY: &str = "server.busy_ns";
 pub(super) const PAIRS: &str = "server.pairs";
-
-/// The keys of `[endpoint]` that [`open`] reads.
-pub(crate) const KEYS: [&str; 4] = joined(&[&service::KEYS, &reliable::KEYS]);
 
 /// Reads the server's keys. Workers of `asynchronous` runs pull; others get results when all have ended an iteration.
 pub(crate) fn open(section: &mut Section, facts: &Facts, asynchronous: bool) -> Result<SparseServer> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::format::{COLD_PAIR, HEADER, HOT_PAIRS};
-use pktgen_core::config::{Section, joined};
+use pktgen_core::config::{Section, settings};
 use pktgen_core::record::Training;
 use pktgen_core::time::{HORIZON, SECOND, Time};
 use pktgen_core::{Error, Result};
@@ -15,27 +15,45 @@ use pktgen_workload::sparse::shards::{Partition, Shards};
 use pktgen_workload::workload::Source;
 
 use super::packing::{Heat, Rules};
-use super::reliable::{self, Reliable};
+use super::reliable::Reliable;
 use pktgen_engine::endpoint::{Facts, WorkerKind};
-
-/// The keys that are read.
-pub(super) const KEYS: &[&str] = &joined::<11>(&[OWN, &reliable::KEYS]);
-const OWN: &[&str] = &[
-    "mode",
-    "registers",
-    "layout",
-    "packaging",
-    "estimate",
-    "max_recirculations",
-    "cold_bytes",
-    "window",
-    "partition",
-];
 
 /// Most packets that may be under way.
 const WINDOW_MAX: u32 = 1 << 16;
 /// Most registers: those of more stages than any pipeline has.
 const REGISTERS_MAX: u32 = 1 << 12;
+
+settings! {
+    /// What workers read from `[endpoint]` beside when they send again.
+    pub(super) struct Written {
+        /// Registers of the pipeline that hold hot parameters.
+        registers: u32 = 28 in 1..=REGISTERS_MAX;
+        /// How parameters are laid out in registers.
+        layout: bool = "heat" of [("heat", true, ""), ("random", false, "")];
+        /// In which order pairs are packed.
+        packaging: Packaging = "algorithm1" of [
+            ("algorithm1", Packaging::Algorithm1, ""), ("rank_order", Packaging::RankOrder, "")
+        ];
+        /// What packing takes a packet's room to be; §3.4, Algorithm 1, line 1: the paper does not say.
+        estimate: Estimate = "capacity" of [("capacity", Estimate::Capacity, ""), ("registers", Estimate::Registers, "")];
+        /// Recirculations that a packet may need (§4: at most one).
+        max_recirculations: u32 = 1;
+        /// Bytes of a frame with cold parameters.
+        cold_bytes: u32 = 1500 in (HEAD + HEADER + COLD_PAIR) as u32..=FRAME_MAX as u32;
+        /// Packets to a switch that may be under way.
+        window: u32 = 512 in 1..=WINDOW_MAX;
+        /// How parameters are shared out among several servers.
+        partition: Partition = "hash" of [("hash", Partition::Hash, ""), ("ranges", Partition::Ranges, "")];
+    }
+}
+
+settings! {
+    /// What the server reads, too.
+    pub(super) keys Shared {
+        /// Do workers wait for each other?
+        mode: bool = "sync" of [("sync", false, ""), ("async", true, "each pulls what it needs")];
+    }
+}
 
 /// The rules of all workers of a run.
 #[derive(Clone)]
@@ -58,35 +76,17 @@ impl Settings {
         hot: bool,
     ) -> Result<Self> {
         let sparse = sparse_of(source, kind.name())?;
-        let registers = section.get_in("registers", 28u32, 1..=REGISTERS_MAX)?;
+        let written = Written::read(section)?;
+        let Written { registers, packaging, estimate, max_recirculations, cold_bytes, window, .. } = written;
         let slots = sparse.hot().len().div_ceil(registers);
-        let layout = match section.choose("layout", "heat", &[("heat", true), ("random", false)])? {
+        let layout = match written.layout {
             true => Layout::heat(registers),
             false => Layout::random(registers, slots, facts.seed),
         };
-        let packagings = [("algorithm1", Packaging::Algorithm1), ("rank_order", Packaging::RankOrder)];
-        let packaging = section.choose("packaging", "algorithm1", &packagings)?;
-        // §3.4, Algorithm 1, line 1: the paper does not say.
-        let estimates = [("capacity", Estimate::Capacity), ("registers", Estimate::Registers)];
-        let estimate = section.choose("estimate", "capacity", &estimates)?;
-        // §4: at most once.
-        let max_recirculations: u32 = section.get("max_recirculations", 1u32)?;
-        let cold_bytes: u32 = section.get("cold_bytes", 1500u32)?;
-        let head = (HEAD + HEADER) as u32;
-        if !(head + COLD_PAIR as u32..=FRAME_MAX as u32).contains(&cold_bytes) {
-            return Err(Error::config(format!(
-                "{}: {cold_bytes}; a frame with cold parameters has {} to {FRAME_MAX} bytes",
-                section.place("cold_bytes"),
-                head + COLD_PAIR as u32
-            )));
-        }
-        let window = section.get_in("window", 512u32, 1..=WINDOW_MAX)?;
         let reliable = Reliable::read(section)?;
         let pulls = is_asynchronous(section)?;
-        let cold_pairs = (cold_bytes - head) as usize / COLD_PAIR;
-        let partitions = [("hash", Partition::Hash), ("ranges", Partition::Ranges)];
-        let partition = section.choose("partition", "hash", &partitions)?;
-        let shards = Arc::new(Shards::new(&sparse, &layout, partition, &facts.racks.rack_of));
+        let cold_pairs = (cold_bytes as usize - HEAD - HEADER) / COLD_PAIR;
+        let shards = Arc::new(Shards::new(&sparse, &layout, written.partition, &facts.racks.rack_of));
         let rules = Rules { sparse, layout, shards, packaging, estimate, max_recirculations, hot, cold_pairs, pulls };
         let training = training(&rules, facts, window);
         let cold_bytes = HEAD + HEADER + cold_pairs * COLD_PAIR;
@@ -104,7 +104,7 @@ impl Settings {
 
 /// Does `mode` say that nobody waits for others?
 pub(super) fn is_asynchronous(section: &mut Section) -> Result<bool> {
-    section.choose("mode", "sync", &[("sync", false), ("async", true)])
+    Shared::mode(section)
 }
 
 fn sparse_of(source: &dyn Source, who: &str) -> Result<Arc<Sparse>> {

@@ -1,7 +1,7 @@
 //! The keys of `[target]` that the program reads, and their limits.
 
 use crate::format::HEADER;
-use pktgen_core::config::Section;
+use pktgen_core::config::{Section, above_to, settings, spans};
 use pktgen_core::time::{MS, SECOND, Time};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
@@ -9,27 +9,47 @@ use pktgen_wire::wire::frame::HEAD;
 
 use pktgen_engine::target::program::Place;
 
-/// Keys besides those of the chip.
-pub const KEYS: [&str; 11] = [
-    "block_cnt_max",
-    "block_grad_max",
-    "timers",
-    "timeout",
-    "top_timeout",
-    "mitigation",
-    "tombstones",
-    "straggler_interval",
-    "straggler_misses",
-    "straggler_min",
-    "remove_stragglers",
-];
-
 /// Largest value of a 12-bit field of Figure 17.
 const FIELD_12: u16 = 4095;
 /// Blocks under way: windows have 4096 packets (§6.1) and up to 65,535 (§5), which `block_curr_cnt` of Figure 17 counts with 16 bits.
 /// The 12 bits that `block_cnt_max` has in print, the default, hold neither.
 const BLOCKS: u16 = FIELD_12;
 const BLOCKS_MAX: u16 = 65_535;
+
+settings! {
+    /// What it reads from `[target]` whose defaults depend on others.
+    pub(crate) keys Timeouts {
+        /// Interval of each timer thread, in whole milliseconds up to 255ms (`block_exp` of Figure 17): a block that nothing came
+        /// for in an interval is given up.
+        timeout: Span = "10ms";
+        /// The same on top of other devices.
+        top_timeout: Span said "twice `timeout`, at most 255ms";
+        /// Gradients of a block (Figure 17).
+        block_grad_max: u16 said "what the largest frame holds, at most 4095";
+    }
+}
+
+settings! {
+    /// The rest.
+    pub(crate) struct Written {
+        /// Blocks under way of a job at once (Figure 17).
+        block_cnt_max: u16 = BLOCKS in 1..=BLOCKS_MAX;
+        /// Timer threads (§5, N).
+        timers: u32 = 100 in 1..=10_000;
+        /// Are there timers?
+        mitigation: bool = true;
+        /// Are late packets dropped?
+        tombstones: bool = false;
+        /// Interval of the slow timer (§5, "Advanced straggler mitigation").
+        straggler_interval: Span = "1s" in spans(MS..=1000 * SECOND);
+        /// Share of a job's aged blocks that a permanent straggler has missed.
+        straggler_misses: f64 = 0.9 in above_to(0.0, 1.0);
+        /// Aged blocks below which nobody is called permanent.
+        straggler_min: u32 = 10 in 1..=u32::from(u16::MAX);
+        /// Are permanent stragglers taken out of their job?
+        remove_stragglers: bool = false;
+    }
+}
 
 /// What the control plane configures.
 #[derive(Debug, Clone)]
@@ -70,8 +90,10 @@ impl Settings {
                 HEAD + HEADER
             )));
         }
-        let timeout_ms = milliseconds(section, "timeout", 10)?;
-        let top_timeout_ms = milliseconds(section, "top_timeout", 2 * u16::from(timeout_ms))?;
+        let timeout_ms = Timeouts::timeout(section).and_then(|span| milliseconds(section, "timeout", span))?;
+        let twice = format!("{}ms", (2 * u16::from(timeout_ms)).min(255));
+        let top_timeout = Timeouts::top_timeout(section, twice)?;
+        let top_timeout_ms = milliseconds(section, "top_timeout", top_timeout)?;
         let on_top = place.jobs.iter().any(has_devices_below);
         if on_top && 2 * u16::from(timeout_ms) > u16::from(u8::MAX) {
             return Err(Error::config(format!(
@@ -87,26 +109,21 @@ impl Settings {
                 2 * u16::from(timeout_ms)
             )));
         }
-        let straggler_interval: Span = section.get("straggler_interval", "1s")?;
-        if !(MS..=1000 * SECOND).contains(&straggler_interval.ps()) {
-            return Err(wrong(section, "straggler_interval", &straggler_interval, "from 1ms to 1000s"));
-        }
-        let straggler_misses: f64 = section.get("straggler_misses", 0.9)?;
-        if !(straggler_misses > 0.0 && straggler_misses <= 1.0) {
-            return Err(wrong(section, "straggler_misses", &straggler_misses, "above 0 and at most 1"));
-        }
+        let written = Written::read(section)?;
+        let block_grad_max = Timeouts::block_grad_max(section, room)?;
+        section.within("block_grad_max", [&block_grad_max], &(1..=room), "")?;
         Ok(Settings {
-            block_cnt_max: number(section, "block_cnt_max", BLOCKS, BLOCKS_MAX)?,
-            block_grad_max: number(section, "block_grad_max", room, room)?,
-            timers: u32::from(number(section, "timers", 100, 10_000)?),
+            block_cnt_max: written.block_cnt_max,
+            block_grad_max,
+            timers: written.timers,
             timeout_ms,
             top_timeout_ms,
-            mitigation: section.get("mitigation", true)?,
-            tombstones: section.get("tombstones", false)?,
-            straggler_interval: straggler_interval.ps(),
-            straggler_misses,
-            straggler_min: u32::from(number(section, "straggler_min", 10, u16::MAX)?),
-            remove_stragglers: section.get("remove_stragglers", false)?,
+            mitigation: written.mitigation,
+            tombstones: written.tombstones,
+            straggler_interval: written.straggler_interval.ps(),
+            straggler_misses: written.straggler_misses,
+            straggler_min: written.straggler_min,
+            remove_stragglers: written.remove_stragglers,
         })
     }
 }
@@ -116,23 +133,13 @@ pub(crate) fn has_devices_below(job: &pktgen_engine::groups::JobPlace) -> bool {
     job.own.is_none() && job.sources.iter().any(|source| source.worker.is_none())
 }
 
-fn wrong(section: &Section, key: &str, value: &dyn std::fmt::Display, range: &str) -> Error {
-    Error::config(format!("{}: {value} is not {range}", section.place(key)))
-}
-
-fn number(section: &mut Section, key: &str, default: u16, most: u16) -> Result<u16> {
-    let value: u16 = section.get(key, u32::from(default))?;
-    if !(1..=most).contains(&value) {
-        return Err(wrong(section, key, &value, &format!("from 1 to {most}")));
-    }
-    Ok(value)
-}
-
-/// A time as `block_exp` holds it (Figure 17): whole milliseconds in 8 bits. A default that does not fit is cut.
-fn milliseconds(section: &mut Section, key: &str, default: u16) -> Result<u8> {
-    let value: Span = section.get(key, format!("{}ms", default.min(255)).as_str())?;
+/// A time as `block_exp` holds it (Figure 17): whole milliseconds in 8 bits.
+fn milliseconds(section: &Section, key: &str, value: Span) -> Result<u8> {
     match u8::try_from(value.ps() / MS) {
         Ok(ms) if ms > 0 && value.ps() % MS == 0 => Ok(ms),
-        _ => Err(wrong(section, key, &value, "a whole number of milliseconds from 1ms to 255ms")),
+        _ => Err(Error::config(format!(
+            "{}: {value} is not a whole number of milliseconds from 1ms to 255ms",
+            section.place(key)
+        ))),
     }
 }

@@ -3,15 +3,14 @@
 //! Each worker sends in its iteration i what the recorded worker sent in its iteration i, and again from the first one on when
 //! the trace is over. Which parameters are hot is counted over the trace, or over a part of it (LIBRA §3.1, §3.3).
 
-use super::{HotKnown, hot};
+use super::{HotKnown, Settings, hot};
 use crate::config::Section;
 use crate::seed::Seed;
 use crate::sparse::hot::principle_of_counts;
 use crate::sparse::recording::{Counted, PAIRS_HELD};
-use crate::sparse::{self, PARAMETERS_MAX, Recording, Replay};
+use crate::sparse::{self, HotFrom, PARAMETERS_MAX, Recording, Replay};
 use crate::topology::Population;
 use crate::trace::Reader;
-use crate::units::Span;
 use crate::workload::survey::{Survey, Traces};
 use crate::{Error, Result};
 
@@ -29,9 +28,9 @@ pub(super) fn open(traces: &Traces, section: &mut Section, seed: Seed) -> Result
         parameters: told.unwrap_or(recording.keys_end()),
         jobs,
         workers_per_job,
-        iterations: section.get("iterations", longest)?,
-        compute: section.get::<Span>("compute", "100ms")?.ps(),
-        compute_jitter: section.get("compute_jitter", 0.0)?,
+        iterations: Settings::iterations(section, longest)?,
+        compute: Settings::compute(section)?.ps(),
+        compute_jitter: Settings::compute_jitter(section)?,
         hot: hottest(&recording, section)?,
         recording,
     };
@@ -116,12 +115,12 @@ fn read(survey: &Survey, parameters: Option<u64>) -> Result<Recording> {
     Ok(recording)
 }
 
-/// Keys of the hot parameters. Counted over the whole trace, or over the share `sample_rate` of its iterations: §3.3 trains with a
+/// KeyTables of the hot parameters. Counted over the whole trace, or over the share `sample_rate` of its iterations: §3.3 trains with a
 /// sample of the data, and batches of evenly spread iterations are one. Unless something says how many: those that have half
 /// of the updates, as the 30,000 of §3.1.
 fn hottest(recording: &Recording, section: &mut Section) -> Result<Vec<u64>> {
-    let sampled = section.choose("hot_from", "exact", &[("exact", false), ("sample", true)])?;
-    let rate: f64 = section.get("sample_rate", 0.08)?;
+    let sampled = Settings::hot_from(section)? == HotFrom::Sample;
+    let rate = Settings::sample_rate(section)?;
     if !(rate > 0.0 && rate <= 1.0) {
         return Err(Error::config(format!("{}: {rate} is not above 0 and at most 1", section.place("sample_rate"))));
     }

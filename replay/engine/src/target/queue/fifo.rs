@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Action, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
@@ -10,7 +10,7 @@ use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::mark_congestion;
 use pktgen_wire::wire::update::Status;
 
-use super::{Discipline, Queue};
+use super::{Discipline, Marks, Queue, Slots};
 use crate::frame::{Frame, Pool};
 use crate::target::books::Books;
 
@@ -27,8 +27,8 @@ impl Named for FifoDiscipline {
 }
 
 impl Discipline for FifoDiscipline {
-    fn keys(&self) -> &'static [&'static str] {
-        &["slots", "slot_in_transmission", "mark_at"]
+    fn keys(&self) -> KeyTables {
+        &[Slots::KEYS, Marks::KEYS]
     }
 
     fn open(&self, section: &mut Section, _clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {

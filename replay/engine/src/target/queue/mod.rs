@@ -8,7 +8,7 @@
 pub mod fifo;
 
 use pktgen_core::Result;
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_wire::wire::update::Status;
@@ -37,11 +37,29 @@ pub trait Queue: Send {
     fn waiting(&self) -> usize;
 }
 
+settings! {
+    /// What all disciplines read from `[target]`.
+    pub keys Slots {
+        /// Frames that a queue has room for, where the topology does not say.
+        slots: u32 said "8, or as many as the workers or the network need" in 1..=1 << 20;
+        /// Does the frame in transmission keep its slot?
+        slot_in_transmission: bool = true;
+    }
+}
+
+settings! {
+    /// What disciplines read from `[target]` that mark frames.
+    pub keys Marks {
+        /// Frames behind one that is marked when it leaves.
+        mark_at: Option<u32> in 0..=1 << 20;
+    }
+}
+
 /// Makes queues.
 pub trait Discipline: Named + Sync {
     /// The keys of `[target]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other
     /// disciplines.
-    fn keys(&self) -> &'static [&'static str];
+    fn keys(&self) -> KeyTables;
 
     /// Must frames be updates whose cluster the device has looked up?
     fn needs_identified(&self) -> bool {
@@ -63,7 +81,7 @@ mod tests {
             let mut section = Section::of("target", &[]);
             discipline.open(&mut section, 3, None).unwrap();
             let mut asked: Vec<_> = section.asked().iter().map(String::as_str).collect();
-            let mut named = discipline.keys().to_vec();
+            let mut named: Vec<_> = pktgen_core::config::names_of(discipline.keys()).collect();
             asked.sort_unstable();
             named.sort_unstable();
             assert_eq!(asked, named, "{}", discipline.name());

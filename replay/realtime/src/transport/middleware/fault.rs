@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use pktgen_core::Result;
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NS, Time};
 use pktgen_core::{Error, seed::Seed};
@@ -37,8 +37,8 @@ impl Named for Fault {
 }
 
 impl Middleware for Fault {
-    fn keys(&self) -> &'static [&'static str] {
-        Faults::KEYS
+    fn keys(&self) -> KeyTables {
+        &[Faults::KEYS]
     }
 
     fn declares(&self) -> Declared {

@@ -360,7 +360,7 @@ fn all_kinds_together_are_still_the_wire() {
         let keys: Vec<_> = wire.notes().into_iter().map(|(key, _)| key).collect();
         assert!(keys.contains(&"memory".to_owned()) && keys.contains(&format!("tap.{}", end.name())), "{keys:?}");
     }
-    let mut keys: Vec<_> = MIDDLEWARE.iter().flat_map(|kind| kind.keys()).collect();
+    let mut keys: Vec<_> = MIDDLEWARE.iter().flat_map(|kind| pktgen_core::config::names_of(kind.keys())).collect();
     let count = keys.len();
     keys.sort();
     keys.dedup();

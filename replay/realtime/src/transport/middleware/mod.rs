@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pktgen_core::Result;
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::registry::Named;
 use pktgen_core::seed::Seed;
 use pktgen_core::time::Time;
@@ -60,7 +60,7 @@ pub struct Site<'a> {
 /// A kind of middleware, as it is listed and configured.
 pub trait Middleware: Named + Sync {
     /// The keys of `[transport]` that [`read`](Self::read) reads.
-    fn keys(&self) -> &'static [&'static str];
+    fn keys(&self) -> KeyTables;
 
     /// What runs must go by that ask for it.
     fn declares(&self) -> Declared;

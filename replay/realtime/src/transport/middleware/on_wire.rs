@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
@@ -34,9 +34,17 @@ impl Named for OnWire {
     }
 }
 
+settings! {
+    /// What it reads from `[transport]`.
+    keys Settings {
+        /// How frames are written: `ours`, `strict` (as devices expect them), `roce` (docs/strict.md).
+        on_wire: Option<String> said "\"ours\"";
+    }
+}
+
 impl Middleware for OnWire {
-    fn keys(&self) -> &'static [&'static str] {
-        &[ON_WIRE]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn declares(&self) -> Declared {
@@ -44,7 +52,7 @@ impl Middleware for OnWire {
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
-        let word: Option<String> = section.get_opt(ON_WIRE)?;
+        let word = Settings::on_wire(section)?;
         let Some(word) = word.filter(|word| word != "ours") else { return Ok(None) };
         Ok(Some(Arc::new(Written { word, place: section.place(ON_WIRE) })))
     }

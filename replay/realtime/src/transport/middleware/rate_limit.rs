@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{SECOND, Time};
 use pktgen_core::units::{Rate, Size};
@@ -26,9 +26,21 @@ impl Named for RateLimit {
     }
 }
 
+settings! {
+    /// What it reads from `[transport]`.
+    keys Settings {
+        /// Rate that the workers' end does not exceed; without it there is no limit.
+        limit: Option<Rate>;
+        /// Size of the token bucket.
+        limit_burst: Size = "64KiB";
+        /// What each frame counts for beside its bytes.
+        limit_overhead: Size = "0B";
+    }
+}
+
 impl Middleware for RateLimit {
-    fn keys(&self) -> &'static [&'static str] {
-        &["limit", "limit_burst", "limit_overhead"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn declares(&self) -> Declared {
@@ -36,15 +48,15 @@ impl Middleware for RateLimit {
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
-        let Some(rate) = section.get_opt::<Rate>("limit")? else { return Ok(None) };
+        let Some(rate) = Settings::limit(section)? else { return Ok(None) };
         if rate.bps() == 0 {
             return Err(Error::config(format!(
                 "{}: with {rate} nothing is ever sent; give a rate above 0, or leave the key out",
                 section.place("limit")
             )));
         }
-        let burst = section.get("limit_burst", "64KiB")?;
-        let overhead = section.get("limit_overhead", "0B")?;
+        let burst = Settings::limit_burst(section)?;
+        let overhead = Settings::limit_overhead(section)?;
         Ok(Some(Arc::new(Limit { rate, burst, overhead })))
     }
 }

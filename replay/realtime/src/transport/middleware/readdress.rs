@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
@@ -27,9 +27,17 @@ impl Named for Readdress {
     }
 }
 
+settings! {
+    /// What it reads from `[transport]`.
+    keys Settings {
+        /// Do frames have the addresses of the target's profile on the wire?
+        readdress: Option<bool> said "true where target.profile has addresses";
+    }
+}
+
 impl Middleware for Readdress {
-    fn keys(&self) -> &'static [&'static str] {
-        &["readdress"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn declares(&self) -> Declared {
@@ -37,7 +45,7 @@ impl Middleware for Readdress {
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
-        let wanted: Option<bool> = section.get_opt("readdress")?;
+        let wanted = Settings::readdress(section)?;
         Ok(wanted.filter(|wanted| *wanted).map(|_| Arc::new(Exchange) as Arc<dyn Layer>))
     }
 }

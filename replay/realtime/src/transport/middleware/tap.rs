@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
@@ -30,9 +30,17 @@ impl Named for Tap {
     }
 }
 
+settings! {
+    /// What it reads from `[transport]`.
+    keys Settings {
+        /// File of every frame that is sent and received: a name that ends in `.pcapng`; each end writes one of its own.
+        tap: Option<String>;
+    }
+}
+
 impl Middleware for Tap {
-    fn keys(&self) -> &'static [&'static str] {
-        &["tap"]
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
     }
 
     fn declares(&self) -> Declared {
@@ -40,7 +48,7 @@ impl Middleware for Tap {
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
-        let Some(file) = section.get_opt::<String>("tap")? else { return Ok(None) };
+        let Some(file) = Settings::tap(section)? else { return Ok(None) };
         match file.strip_suffix(SUFFIX) {
             Some(stem) if !stem.is_empty() && !stem.ends_with('/') => {
                 Ok(Some(Arc::new(Files { stem: stem.to_owned() })))

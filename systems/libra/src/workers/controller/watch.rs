@@ -3,13 +3,10 @@
 
 use std::collections::VecDeque;
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{Section, settings, spans};
 use pktgen_core::time::{NS, SECOND, Time};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
-
-/// The keys of `[endpoint]` that [`Settings::read`] reads.
-pub(super) const KEYS: [&str; 5] = ["heartbeat", "heartbeat_timeout", "loss_max", "memory_max", "delay_max"];
 
 /// Packets over which the share of lost ones is taken.
 const PACKETS: u64 = 100;
@@ -27,14 +24,27 @@ pub(super) struct Settings {
     delay_max: Time,
 }
 
+settings! {
+    /// What the controller of standby switches reads from `[endpoint]`.
+    pub(crate) keys Beats {
+        /// Time between heartbeats; also how long an answer to any other request is waited for.
+        heartbeat: Span = "1ms" in spans(NS..=SECOND);
+        /// Silence after which a switch is taken for dead, at least a heartbeat.
+        heartbeat_timeout: Span said "three heartbeats, at most 1s" in spans(NS..=SECOND);
+        /// Share of the last 100 or more packets that are lost above which a switch is about to fail.
+        loss_max: f64 = 0.01 in 0.0..=1.0;
+        /// Share of its memory in use above which it is.
+        memory_max: f64 = 0.9 in 0.0..=1.0;
+        /// Response delay above which it is.
+        delay_max: Span = "500us" in spans(NS..=SECOND);
+    }
+}
+
 impl Settings {
     pub(super) fn read(section: &mut Section) -> Result<Self> {
-        let heartbeat = section.get_span_in("heartbeat", "1ms", NS..=SECOND)?;
-        let timeout = section.get_span_in(
-            "heartbeat_timeout",
-            &Span::from_ps((heartbeat * 3).min(SECOND)).to_string(),
-            NS..=SECOND,
-        )?;
+        let heartbeat = Beats::heartbeat(section)?.ps();
+        let thrice = Span::from_ps((heartbeat * 3).min(SECOND)).to_string();
+        let timeout = Beats::heartbeat_timeout(section, thrice)?.ps();
         if timeout < heartbeat {
             return Err(Error::config(format!(
                 "{}: a switch that answers every heartbeat would be taken for dead; give endpoint.heartbeat or more",
@@ -44,9 +54,9 @@ impl Settings {
         Ok(Settings {
             heartbeat,
             timeout,
-            loss_max: section.get_in("loss_max", 0.01, 0.0..=1.0)?,
-            memory_max: section.get_in("memory_max", 0.9, 0.0..=1.0)?,
-            delay_max: section.get_span_in("delay_max", "500us", NS..=SECOND)?,
+            loss_max: Beats::loss_max(section)?,
+            memory_max: Beats::memory_max(section)?,
+            delay_max: Beats::delay_max(section)?.ps(),
         })
     }
 }

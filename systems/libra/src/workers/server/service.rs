@@ -1,16 +1,24 @@
 //! One server that handles one message after the other: how long each takes, and when it is free again.
 
-use pktgen_core::config::Section;
+use pktgen_core::Result;
+use pktgen_core::config::{Section, settings, spans};
 use pktgen_core::time::{HORIZON, SECOND, Time};
-use pktgen_core::{Error, Result};
-
-/// The keys of `[endpoint]` that [`Service::read`] reads.
-pub(super) const KEYS: [&str; 2] = ["service_rate", "service_per_packet"];
+use pktgen_core::units::Span;
 
 /// Pairs per second of a server. A parameter, not in the paper: one thread looks up some 10⁷ keys per second in a hash table
 /// (our guess), and this is ten of them. A machine of the testbed has 64 cores (LIBRA §5.1): 64 of them are the most, and
 /// what `configs/libra/figure12.toml` takes, since it meets §5.2; a link of 100 Gbit/s brings 10⁹ pairs.
 const RATE: i64 = 100_000_000;
+
+settings! {
+    /// What says how long a message takes.
+    pub(crate) struct Written {
+        /// Pairs per second of a server; 0 is no limit. A parameter, not in the paper.
+        service_rate: i64 = RATE in 0..=SECOND, "0 pairs per second are no limit";
+        /// Time for each message beside that of its pairs.
+        service_per_packet: Span = "0ns" in spans(0..=SECOND);
+    }
+}
 
 /// A first-in first-out server.
 #[derive(Debug, Clone)]
@@ -28,18 +36,11 @@ pub(super) struct Service {
 impl Service {
     /// Reads `service_rate` and `service_per_packet`. In real time a server takes the time that it takes.
     pub(super) fn read(section: &mut Section, real_time: bool) -> Result<Self> {
-        let rate: i64 = section.get("service_rate", RATE)?;
-        let per_packet = section.get_span_in("service_per_packet", "0ns", 0..=SECOND)?;
-        if !(0..=SECOND).contains(&rate) {
-            return Err(Error::config(format!(
-                "{}: {rate} pairs per second; it must be from 0, which is no limit, to {SECOND}",
-                section.place("service_rate")
-            )));
-        }
+        let Written { service_rate, service_per_packet } = Written::read(section)?;
         if real_time {
             return Ok(Service::new(0, 0));
         }
-        Ok(Service::new(rate, per_packet))
+        Ok(Service::new(service_rate, service_per_packet.ps()))
     }
 
     pub(super) fn new(rate: i64, per_packet: Time) -> Self {

@@ -151,7 +151,7 @@ fn keys_are_the_ones_that_are_read() {
     let mut section = Section::of("target", &[]);
     TrioMlKind.open(&mut section, place(two())).unwrap();
     let mut asked: Vec<_> = section.asked().iter().map(String::as_str).collect();
-    let mut named = TrioMlKind.keys().to_vec();
+    let mut named: Vec<_> = pktgen_core::config::names_of(TrioMlKind.keys()).collect();
     asked.sort_unstable();
     named.sort_unstable();
     assert_eq!(asked, named);
