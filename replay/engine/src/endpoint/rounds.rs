@@ -27,7 +27,7 @@ pub use content::Contributions;
 use content::ResultCheck;
 pub use keys::{Again, Scaled, Scalings, Trained};
 pub use layout::{Layout, Scaling, read_scale, read_scaling};
-pub use settings::{Order, Settings, WindowControl, dense_of, read_span};
+pub use settings::{Order, Settings, WindowControl, dense_of};
 use worker::{Arrived, Worker};
 
 /// The node of a frame that is for all workers of its job.

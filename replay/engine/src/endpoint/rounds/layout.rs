@@ -7,10 +7,12 @@
 
 use std::sync::Arc;
 
+use pktgen_core::Result;
 use pktgen_core::config::Section;
-use pktgen_core::{Error, Result};
 use pktgen_workload::dense::{Dense, fixed};
 use pktgen_workload::lanes::Lanes;
+
+use super::keys::{Scaled, Scalings};
 
 /// By what gradients are multiplied.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -93,29 +95,13 @@ impl Layout {
 
 /// Reads the factor of fixed scaling.
 pub fn read_scale(section: &mut Section) -> Result<f32> {
-    let scale: f64 = section.get("scale", f64::from(fixed::ATP_SCALE))?;
-    if scale > 0.0 && scale <= f64::from(i32::MAX) {
-        return Ok(scale as f32);
-    }
-    Err(Error::config(format!(
-        "{}: {scale} is not above 0 and at most 2147483647; gradients are multiplied with it to become integers",
-        section.place("scale")
-    )))
+    Ok(Scaled::scale(section)? as f32)
 }
 
 /// Reads how gradients are scaled.
 pub fn read_scaling(section: &mut Section) -> Result<Scaling> {
     let scale = read_scale(section)?;
-    let word: String = section.get("scaling", "exponents")?;
-    match word.as_str() {
-        "exponents" => Ok(Scaling::Exponents),
-        "fixed" => Ok(Scaling::Fixed(scale)),
-        other => Err(Error::config(format!(
-            "{}: \"{other}\" is not known; there are: exponents (as the public client: one window more, the largest exponent of \
-             all workers), fixed (by endpoint.scale)",
-            section.place("scaling")
-        ))),
-    }
+    Ok(if Scalings::scaling(section)? { Scaling::Exponents } else { Scaling::Fixed(scale) })
 }
 
 #[cfg(test)]

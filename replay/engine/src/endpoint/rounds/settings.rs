@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pktgen_core::config::Section;
 use pktgen_core::record::Training;
 use pktgen_core::time::{HORIZON, SECOND, Time};
-use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use pktgen_workload::dense::Dense;
 use pktgen_workload::workload::Source;
 
+use super::keys::Trained;
 use crate::endpoint::Facts;
 
 /// What a worker does about iterations that went on without it.
@@ -76,28 +76,15 @@ pub struct Settings {
 impl Settings {
     /// Reads `missed`, `typical` and `iterations_to_target` from `[endpoint]`.
     pub fn read(section: &mut Section, facts: &Facts, dense: &Dense, window: u32, order: Order) -> Result<Self> {
-        let missed: String = section.get("missed", "skip")?;
-        let missed = match missed.as_str() {
-            "compute" => Missed::Compute,
-            "skip" => Missed::Skip,
-            "join" => Missed::Join,
-            "abandon" => Missed::Abandon,
-            other => {
-                return Err(Error::config(format!(
-                    "{}: \"{other}\" is not known; there are: skip (an iteration whose results are all there is passed over), \
-                     join (the same, and what it has goes into the one that the others are in), compute (every iteration is computed), abandon (computing ends when all results are there)",
-                    section.place("missed")
-                )));
-            }
-        };
-        let measured = section.choose("typical", "formula", &[("formula", false), ("measured", true)])?;
+        let missed = Trained::missed(section)?;
+        let measured = Trained::typical(section)?;
         if measured && dense.typical().is_some() {
             let place = section.place("typical");
             return Err(Error::config(format!(
                 "{place}: workers measure what workload.typical gives; give one of them"
             )));
         }
-        let iterations_to_target = section.get_opt("iterations_to_target")?;
+        let iterations_to_target = Trained::iterations_to_target(section)?;
         let ideal = ideal(dense, facts.host_rate_bps);
         Ok(Settings {
             window,
@@ -143,12 +130,4 @@ pub fn dense_of(source: &dyn Source, who: &str) -> Result<Arc<Dense>> {
              (no trace, repeat, moves, stop, speed or background traffic)"
         ))
     })
-}
-
-/// Reads an optional span above 0.
-pub fn read_span(section: &mut Section, key: &str) -> Result<Option<Time>> {
-    match section.get_opt::<Span>(key)? {
-        Some(span) if span.ps() <= 0 => Err(Error::config(format!("{}: {span} is not above 0", section.place(key)))),
-        span => Ok(span.map(Span::ps)),
-    }
 }
