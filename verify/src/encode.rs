@@ -339,7 +339,7 @@ impl<'a> SmtModel<'a> {
     }
 
     /// The assertion of a query.
-    pub fn assertion(&self, query: Query) -> String {
+    pub(crate) fn assertion(&self, query: Query) -> String {
         let clusters = self.setup.clusters.len();
         let formula = match query {
             Query::Keeps => {

@@ -49,6 +49,7 @@ mod strict_wires;
 mod study;
 mod support;
 mod synchronous_wires;
+mod system_wires;
 mod tempo;
 mod tidy;
 mod tool_captures;

@@ -227,7 +227,7 @@ fn experiments_that_cannot_reduce_are_refused() {
     says(&on(TOPOLOGIES[0], "queue = \"olaf\"\n"), "needs a program that identifies");
     let forward =
         on(TOPOLOGIES[0], "queue = \"fifo\"\n[endpoint]\nallreduce = true\n").replace("reduce\"", "forward\"");
-    says(&forward, "target.program = \"reduce\"");
+    says(&forward, "use a target.program that follows one");
     let moves = "[[workload.moves]]\nat = \"1us\"\nworker = 0\ncluster = 1\n";
     says(&format!("{}{moves}", on(TOPOLOGIES[0], "")), "workload.moves");
     let real = "[endpoint]\nallreduce = true\n[transport]\nkind = \"ring\"\n";

@@ -19,7 +19,7 @@ pub struct Cluster {
 }
 
 /// More switches or ports than this are a mistake, and would fill the memory.
-pub const SIZE_MAX: u64 = 1_000_000;
+pub(crate) const SIZE_MAX: u64 = 1_000_000;
 
 /// Refuses a number out of its range.
 pub(super) fn within(name: &str, value: u64, least: u64, most: u64) -> Result<()> {

@@ -34,7 +34,7 @@ impl Reach {
 }
 
 /// N(m): the most workers with at most `m` flows per link.
-pub fn most_workers(cluster: &Cluster, m: u64) -> Reach {
+pub(crate) fn most_workers(cluster: &Cluster, m: u64) -> Reach {
     closed_form(cluster, m).map(Reach::exact).unwrap_or_else(|| {
         let upper = upper(cluster, m);
         if cluster.layers == 2 {

@@ -29,14 +29,15 @@ mod wiring;
 #[cfg(test)]
 mod wiring_tests;
 
+#[cfg(test)]
+use self::{criterion::most_workers, validate::validate};
 pub use capacities::Capacities;
-pub use cluster::{Cluster, SIZE_MAX};
-pub use criterion::{Reach, flows_per_link, most_workers};
+pub use cluster::Cluster;
+pub use criterion::{Reach, flows_per_link};
 pub use inventory::{Host, Inventory, Switch};
 pub use inventory_input::Flags;
 pub use mixed::{SolverAsk, wire_inventory};
 pub use optical::DevicePorts;
-pub use validate::validate;
 pub use wiring::{CrossConnect, Port, Wiring, wire};
 
 use pktgen_core::registry::Named;

@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 use super::inventory::Inventory;
 
 /// Whether a plan is a wiring of the cluster with at most `m` flows on each link.
-pub fn validate(plan: &Plan, cluster: &Cluster, m: u64) -> Result<(), String> {
+pub(crate) fn validate(plan: &Plan, cluster: &Cluster, m: u64) -> Result<(), String> {
     roles(plan)?;
     counts(plan, cluster)?;
     links(plan, &|_| cluster.ports, &|_, _| cluster.capacity_bps)?;

@@ -111,11 +111,6 @@ impl Catalogue {
     pub fn names_of_workers(&self, with: impl Fn(Behaviour) -> bool) -> String {
         quoted(self.workers.iter().filter(|kind| with(kind.behaviour())).map(|kind| kind.name()))
     }
-
-    /// Returns the names of the programs that follow a plan, quoted, for messages.
-    pub fn names_of_planned_programs(&self) -> String {
-        quoted(self.programs.iter().filter(|program| program.needs_flows()).map(|program| program.name()))
-    }
 }
 
 impl std::fmt::Debug for Catalogue {

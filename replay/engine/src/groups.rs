@@ -178,7 +178,6 @@ mod tests {
         }
         let workers = Population { cluster_of: vec![0, 1, 0, 0], moves: Vec::new() };
         let facts = Facts {
-            programs_of_plans: String::new(),
             kind: &crate::endpoint::open_loop::OpenLoopKind,
             protocol: crate::endpoint::WorkerKind::protocol(&crate::endpoint::open_loop::OpenLoopKind),
             training: (0, 0),

@@ -55,7 +55,7 @@ pub fn flows(
             )));
         }
         (Some(plan), None) => plan.clone(),
-        (None, aggregators) => Arc::new(of_network(&name, topology, workers, aggregators)?),
+        (None, aggregators) => Arc::new(of_network(name, topology, workers, aggregators)?),
     };
     Ok(Some(Arc::new(Flows::new(plan, topology, &workers.cluster_of))))
 }

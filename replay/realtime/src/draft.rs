@@ -114,7 +114,7 @@ pub fn draft(mut plan: Plan, source: Box<dyn Source>, names: (&str, &str), per_k
         // Pushes, pulls, results and their acknowledgements depend on each other.
         Some(_) if plan.spec.training.is_some() && plan.spec.transport.has_server => {
             notes.push(
-                "note: what sparse training sends depends on what comes back: its counters are not known beforehand"
+                "note: what training with a server sends depends on what comes back: its counters are not known beforehand"
                     .into(),
             );
             Vec::new()

@@ -18,8 +18,9 @@ use crate::parts::Parts;
 use crate::transport::TransportPlan;
 
 pub use capture::Capture;
+pub(crate) use prepare::of_share as prepare_share;
 pub(crate) use prepare::read_top;
-pub use prepare::{plan, prepare, prepare_share, source};
+pub use prepare::{plan, prepare, source};
 
 /// What a run is. Nothing of it changes once it is made.
 pub struct Spec {

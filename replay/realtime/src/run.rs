@@ -41,7 +41,7 @@ use conclude::conclude;
 pub use find_rate::{Attempt, Limiter, RateFound, Search, Searched, Trial};
 pub use join::{Joined, is_shard, join};
 pub use merge::{Merged, Skew, merge};
-pub use ranks::{Instant, LAUNCHERS, LaunchedRank, Launcher, Meeting, RankCrew, RankFlag};
+pub use ranks::{Instant, LaunchedRank, Meeting, RankCrew, RankFlag};
 pub use shard::Share;
 pub use summary::Summary;
 

@@ -11,12 +11,17 @@
 //! the raw floats and its values mean nothing. The key is never swapped by the client, hence
 //! little-endian. Wireshark calls AppleTalk's protocol ATP, so the format has another name.
 //!
+//! Where packets travel over UDP (ours, so that they can cross any network and socket) the payload is the same, and the key, which
+//! devices only carry, names the packet: see [`Name`].
+//!
 //! The IPv4 header is a template of the public code: it claims to be of 0x54 bytes of ICMP, with a checksum that fits other
 //! addresses, and nobody looks. [`emit_head`] writes the same.
 
+use pktgen_core::record::lanes::Number;
 use pktgen_core::registry::Named;
-use pktgen_wire::wire::frame::{Ip, any_worker};
+use pktgen_wire::wire::frame::{self, Ip, any_worker};
 use pktgen_wire::wire::header::{Group, header};
+use pktgen_wire::wire::lanes::LaneForm;
 use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
 use pktgen_wire::wire::{Format, FormatFacts, Packet, floats, integers};
@@ -29,6 +34,12 @@ pub const HEAD: usize = 34;
 pub const ELEMENTS: usize = 62;
 /// Bytes of a packet behind IPv4.
 pub const BYTES: usize = BEHIND + Tail::BYTES;
+/// UDP port of servers (ours).
+pub const PORT: u16 = 48_520;
+/// UDP port of workers (ours).
+pub const WORKER_PORT: u16 = 48_521;
+/// Bytes of a frame over UDP.
+pub(crate) const UDP_FRAME_BYTES: usize = frame::HEAD + BYTES;
 /// Bytes of a frame.
 pub const FRAME_BYTES: usize = HEAD + BYTES;
 /// How much further the aggregators of second halves are.
@@ -85,6 +96,37 @@ header! {
     }
 }
 
+/// What the key of a packet says here: devices carry it and look at nothing in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Name {
+    /// The packet's number over all iterations.
+    pub number: u32,
+    /// Which transmission it is; 0 for the first.
+    pub attempt: u8,
+    /// Number of its worker in the job.
+    pub source: u8,
+}
+
+impl Name {
+    /// The key.
+    #[inline]
+    pub fn key(self) -> u64 {
+        u64::from(self.number) | u64::from(self.attempt) << 32 | u64::from(self.source) << 40
+    }
+
+    /// The name in a key.
+    #[inline]
+    pub fn of(key: u64) -> Self {
+        Name { number: key as u32, attempt: (key >> 32) as u8, source: (key >> 40) as u8 }
+    }
+
+    /// What the switch tells packets of a job apart by: numbers begin again after 65,535, from 1 on.
+    #[inline]
+    pub fn seq(self) -> u16 {
+        (self.number % u32::from(u16::MAX)) as u16 + 1
+    }
+}
+
 impl Header {
     /// Writes all but the values.
     pub fn emit(&self, layer: &mut [u8]) {
@@ -131,30 +173,44 @@ const fn items(fields: &'static [Field]) -> Rest {
     Rest::Items { name: "values", count: Count::Fixed(ELEMENTS), fields }
 }
 
+const SUMMARY: &[&str] = &["app", "seq", "workers", "aggregator", "resent", "collision", "ecn", "ack"];
+
 static LAYOUT: Layout = Layout {
     ports: &[],
     shared_ports: &[],
     telling: false,
-    summary: &["app", "seq", "workers", "aggregator", "resent", "collision", "ecn", "ack"],
+    summary: SUMMARY,
     head: Header::FIELDS,
     rules: &[],
-    messages: &[
-        Message {
-            name: "integers",
-            when: &[("overflow", 0)],
-            rest: items(&[Field::of::<i32>("value", 32, "Value, in millionths")]),
-            tail: Tail::FIELDS,
-            ..PLAIN
-        },
-        Message {
-            name: "floats",
-            when: &[("overflow", 1)],
-            rest: items(&[Field::of::<f32>("raw", 32, "Value as it was").little()]),
-            tail: Tail::FIELDS,
-            ..PLAIN
-        },
-    ],
+    messages: MESSAGES,
 };
+
+static UDP_LAYOUT: Layout = Layout {
+    ports: &[(PORT, WORKER_PORT)],
+    shared_ports: &[],
+    telling: false,
+    summary: SUMMARY,
+    head: Header::FIELDS,
+    rules: &[],
+    messages: MESSAGES,
+};
+
+const MESSAGES: &[Message] = &[
+    Message {
+        name: "integers",
+        when: &[("overflow", 0)],
+        rest: items(&[Field::of::<i32>("value", 32, "Value, in millionths")]),
+        tail: Tail::FIELDS,
+        ..PLAIN
+    },
+    Message {
+        name: "floats",
+        when: &[("overflow", 1)],
+        rest: items(&[Field::of::<f32>("raw", 32, "Value as it was").little()]),
+        tail: Tail::FIELDS,
+        ..PLAIN
+    },
+];
 
 /// The registered format.
 pub(crate) struct AtpMl;
@@ -183,23 +239,7 @@ impl Format for AtpMl {
     }
 
     fn read(&self, payload: &[u8]) -> Option<Packet> {
-        let h = Header::parse(payload)?;
-        let flags = [
-            (h.overflow, " overflow"),
-            (h.second_half, " second half"),
-            (h.congested, " ECN"),
-            (h.resent, " resent"),
-            (h.collision, " collision"),
-            (h.ack, " ack"),
-        ];
-        let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
-        let line = format!(
-            "atp_ml app {} seq {} bitmap {:#x} of {} aggregators {} {} key {} tensor {}{flags}",
-            h.app, h.seq, h.bitmap, h.workers, h.aggregator, h.second, h.key, h.tensor
-        );
-        let fields = [h.fields(), h.tail().fields()].concat();
-        let items = values(payload).map(if h.overflow { floats } else { integers::items });
-        Some(Packet::new(payload, fields, |out| h.emit(out), line).with(items.unwrap_or_default()))
+        read(self.name(), payload)
     }
 
     fn refuse(&self, payload: &[u8]) -> String {
@@ -220,6 +260,80 @@ impl Format for AtpMl {
             attempt: header.resent.into(),
             generation: None,
             count: bits.max(1) as u16,
+            elements: ELEMENTS as u16,
+        })
+    }
+}
+
+/// A packet of the format with this name.
+fn read(name: &str, payload: &[u8]) -> Option<Packet> {
+    let h = Header::parse(payload)?;
+    let flags = [
+        (h.overflow, " overflow"),
+        (h.second_half, " second half"),
+        (h.congested, " ECN"),
+        (h.resent, " resent"),
+        (h.collision, " collision"),
+        (h.ack, " ack"),
+    ];
+    let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+    let line = format!(
+        "{name} app {} seq {} bitmap {:#x} of {} aggregators {} {} key {} tensor {}{flags}",
+        h.app, h.seq, h.bitmap, h.workers, h.aggregator, h.second, h.key, h.tensor
+    );
+    let fields = [h.fields(), h.tail().fields()].concat();
+    let items = values(payload).map(if h.overflow { floats } else { integers::items });
+    Some(Packet::new(payload, fields, |out| h.emit(out), line).with(items.unwrap_or_default()))
+}
+
+/// The format of our own runs.
+pub(crate) struct AtpUdp;
+
+impl Named for AtpUdp {
+    fn name(&self) -> &'static str {
+        "atp_udp"
+    }
+    fn about(&self) -> &'static str {
+        "the same over UDP (ours), with the packet's number, transmission and worker in its key"
+    }
+}
+
+impl Format for AtpUdp {
+    fn layout(&self) -> &'static Layout {
+        &UDP_LAYOUT
+    }
+
+    fn facts(&self) -> &'static FormatFacts {
+        const FACTS: FormatFacts = FormatFacts {
+            lanes: Some(LaneForm { number: Number::I32, offset: frame::HEAD + BEFORE, shared: true, filled: true }),
+            ports: Some((WORKER_PORT, PORT)),
+            ..FormatFacts::new((UDP_FRAME_BYTES, UDP_FRAME_BYTES))
+        };
+        &FACTS
+    }
+
+    fn read(&self, payload: &[u8]) -> Option<Packet> {
+        read(self.name(), payload)
+    }
+
+    fn refuse(&self, payload: &[u8]) -> String {
+        format!("not atp_udp: {} bytes", payload.len())
+    }
+
+    /// The key is behind the values: of a cut packet the 16 bits of its number are left.
+    fn sight(&self, datagram: &Datagram) -> Option<Sight> {
+        let header = Header::get(datagram.payload).filter(|_| datagram.whole == BYTES)?;
+        let name = Header::parse(datagram.payload).map(|whole| Name::of(whole.key));
+        let result = header.ack;
+        Some(Sight {
+            what: if result { What::Result } else { What::Update },
+            cluster: header.app.wrapping_sub(1),
+            worker: any_worker(if result { datagram.dst } else { datagram.src }),
+            seq: name.map_or(u32::from(header.seq.wrapping_sub(1)), |name| name.number),
+            round: 0,
+            attempt: name.map_or(u8::from(header.resent), |name| name.attempt),
+            generation: None,
+            count: if result { u16::from(header.workers) } else { header.bitmap.count_ones().max(1) as u16 },
             elements: ELEMENTS as u16,
         })
     }

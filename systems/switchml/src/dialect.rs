@@ -67,7 +67,7 @@ impl Dialect for SwitchMlDialect {
         let target = target_ip(frame);
         let group = of_worker(source_ip(frame)).or_else(|| of_worker(target)).or_else(|| group_of(target))?;
         let latest = self.latest.get_mut(usize::from(group))?;
-        let (header, job) = header.from_strict(self.packets, *latest)?;
+        let (header, job) = header.out_of_strict(self.packets, *latest)?;
         *latest = job.max(*latest);
         with(&header, frame, out)
     }

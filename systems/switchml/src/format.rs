@@ -8,7 +8,7 @@
 //! else is in network order. A packet has 64 or 256 values; the codes for 32 and 128 exist and the public program
 //! drops them. The client never writes the second exponent, and the switch takes the maximum of all: here it says
 //! which attempt a transmission is (our use), so that books can name it; and packets are numbered over a whole run, where
-//! the client begins anew with every job. [`Header::strict`] and [`Header::from_strict`] are between the two.
+//! the client begins anew with every job. [`Header::strict`] and [`Header::out_of_strict`] are between the two.
 
 use pktgen_core::record::lanes::Number;
 use pktgen_core::registry::Named;
@@ -25,8 +25,6 @@ pub const PORT: u16 = 0xbee0;
 pub const WORKER_PORT: u16 = 4000;
 /// Bytes of the payload before the values, exponents included.
 pub const HEADER: usize = Header::BYTES;
-/// Slots that a packet can name.
-pub const SLOTS_MAX: u16 = 1 << 14;
 /// The numbers of values that packets may have.
 pub const ELEMENTS: [u16; 2] = [64, 256];
 
@@ -91,7 +89,7 @@ impl Header {
     /// The other way: a packet of the job whose number ends in these bits and is nearest to `latest`. Which transmission it
     /// is, it does not say. Returns the job's number beside it; none if it cannot be one.
     #[inline]
-    pub fn from_strict(self, packets: u32, latest: u32) -> Option<(Self, u32)> {
+    pub(crate) fn out_of_strict(self, packets: u32, latest: u32) -> Option<(Self, u32)> {
         let job = latest.checked_add_signed(i32::from(self.job.wrapping_sub(latest as u8) as i8))?;
         let packet = job.checked_mul(packets)?.checked_add(self.packet).filter(|_| self.packet < packets)?;
         Some((Header { packet, attempt: 0, ..self }, job))
@@ -250,13 +248,13 @@ mod tests {
             prop_assert_eq!((strict.packet, strict.attempt, strict.job), (at % packets, 0, h.job));
             // Known is a job that is less than 128 away, as workers within a window of each other are.
             let latest = (i64::from(iteration) - ahead).max(0) as u32;
-            prop_assert_eq!(strict.from_strict(packets, latest), Some((Header { attempt: 0, ..h }, iteration)));
+            prop_assert_eq!(strict.out_of_strict(packets, latest), Some((Header { attempt: 0, ..h }, iteration)));
             let beyond = Header { packet: packets, ..strict };
-            prop_assert_eq!(beyond.from_strict(packets, latest), None);
+            prop_assert_eq!(beyond.out_of_strict(packets, latest), None);
         }
 
         #[test]
-        fn headers_round_trip(job: u8, packet: u32, set: bool, slot in 0..SLOTS_MAX, exponent: i8, attempt: i8, large: bool) {
+        fn headers_round_trip(job: u8, packet: u32, set: bool, slot in 0u16..1 << 14, exponent: i8, attempt: i8, large: bool) {
             let h = Header { job, packet, set, slot, exponent, attempt, elements: ELEMENTS[usize::from(large)] };
             let mut payload = vec![0xa5; HEADER + usize::from(h.elements) * 4];
             h.emit(&mut payload);

@@ -26,7 +26,8 @@ use pktgen_wire::wire::layout::{Count, Field, Layout, PLAIN, Rest};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
 use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, integers, layout};
 
-pub use icrc::{icrc, set_icrc};
+pub use icrc::icrc;
+pub(crate) use icrc::set_icrc;
 pub use message::{Message, Receiver, SlotPlace, after, key_of, pair_of};
 
 /// Name of the format.

@@ -11,8 +11,8 @@ use pktgen_workload::dense::Dense;
 use pktgen_workload::workload::Source;
 
 use pktgen_engine::endpoint::rounds::{
-    BEHAVIOUR, Contribution, Layout, ResultHead, RoundProtocol, Rounds, Settings, dense_of, direction, read_scaling,
-    read_span,
+    BEHAVIOUR, Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, Settings, dense_of, direction,
+    read_scaling, read_span,
 };
 use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, WorkerKind};
 
@@ -74,7 +74,7 @@ impl WorkerKind for SwitchMlKind {
         let layout = Layout::new(dense.clone(), scaling, pool).with_lanes(&facts.lanes);
         // The exponent of what a packet carries comes with the result of the packet a window before.
         let window = if layout.lead() > 0 { layout.lead() } else { pool };
-        let mut settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, true)? };
+        let mut settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, Order::Slots)? };
         // Slots are numbered over the whole pool.
         settings.training.window = pool;
         let elements = dense.elements_per_packet();
@@ -159,6 +159,7 @@ impl RoundProtocol for SwitchMl {
             count: self.workers,
             degraded: false,
             exponent: header.exponent,
+            congested: false,
         })
     }
 
@@ -166,7 +167,7 @@ impl RoundProtocol for SwitchMl {
         "a worker of the job does not send"
     }
 
-    fn has_slots(&self) -> bool {
+    fn fills_packets(&self) -> bool {
         true
     }
 }

@@ -12,7 +12,7 @@ use pktgen_workload::dense::Dense;
 use pktgen_workload::workload::Source;
 
 use pktgen_engine::endpoint::rounds::{
-    BEHAVIOUR, Contribution, Layout, ResultHead, RoundProtocol, Rounds, Scaling, Settings, dense_of, direction,
+    BEHAVIOUR, Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, Scaling, Settings, dense_of, direction,
     read_scale, read_span,
 };
 use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, WorkerKind};
@@ -91,7 +91,7 @@ impl WorkerKind for TrioMlKind {
                 section.place("retransmit")
             )));
         }
-        let settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, false)? };
+        let settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, Order::Outstanding)? };
         if dense.iterations() > 1 << 16 {
             return Err(Error::config(format!(
                 "workload.iterations: {} are more than the 16 bits of gen_id tell apart (65536)",
@@ -151,6 +151,7 @@ impl RoundProtocol for TrioMl {
             seq: u32::from(header.generation) * dense.blocks() + header.block,
             count: u16::from(header.sources),
             exponent: 0,
+            congested: false,
             degraded: header.degraded || u16::from(header.sources) < self.workers,
         })
     }
@@ -165,7 +166,7 @@ impl RoundProtocol for TrioMl {
          others (target.mitigation = false)"
     }
 
-    fn has_slots(&self) -> bool {
+    fn fills_packets(&self) -> bool {
         false
     }
 }

@@ -26,7 +26,8 @@ macro_rules! findings {
 
         impl $name {
             /// All codes.
-            pub const CODES: &'static [&'static str] = &[$($code),+];
+            #[cfg(test)]
+            const CODES: &'static [&'static str] = &[$($code),+];
 
             /// Its code in files and outputs.
             pub const fn code(&self) -> &'static str {
@@ -58,6 +59,9 @@ findings! {
         GoalDisagrees = "goal_disagrees" { why: String } => "{why}";
         /// Payloads that are not the sum of their members.
         WrongSums = "wrong_sums" { packets: u64 } => "{packets} packets carried a wrong sum";
+        /// Results of a server that are not the sums of all contributions.
+        WrongResults = "wrong_results" { results: u64 } =>
+            "{results} results of the server are not the sums of their contributions";
         /// Packets of one update that hold something else.
         Damaged = "damaged" { packets: u64 } =>
             "{packets} packets say that they are one update and carry something else: the device aggregates without saying so, or \

@@ -18,6 +18,8 @@ mod field {
     pub(crate) const ETH_SRC: Range<usize> = 6..12;
     pub(crate) const ETH_TYPE: Range<usize> = 12..14;
     pub const IP: Range<usize> = 14..34;
+    /// DSCP and ECN.
+    pub(crate) const IP_SERVICE: usize = 15;
     pub(crate) const IP_LENGTH: Range<usize> = 16..18;
     pub(crate) const IP_CHECKSUM: Range<usize> = 24..26;
     pub(crate) const IP_SRC: Range<usize> = 26..30;
@@ -180,6 +182,23 @@ pub fn set_udp_checksum(frame: &mut [u8]) {
 #[inline]
 pub fn has_udp_checksum(frame: &[u8]) -> bool {
     frame[40] != 0 || frame[41] != 0
+}
+
+/// Congestion experienced (RFC 3168): both bits of ECN.
+const CONGESTED: u8 = 0b11;
+
+/// Marks an IPv4 frame with our fixed headers: it met congestion (RFC 3168). Anything else is left alone.
+pub fn mark_congestion(frame: &mut [u8]) {
+    if source_ip(frame) != 0 && !is_congestion_marked(frame) {
+        frame[field::IP_SERVICE] |= CONGESTED;
+        set_ip_checksum(frame);
+    }
+}
+
+/// Returns whether a frame says that it met congestion.
+#[inline]
+pub fn is_congestion_marked(frame: &[u8]) -> bool {
+    frame.get(field::IP_SERVICE).is_some_and(|service| service & CONGESTED == CONGESTED)
 }
 
 /// Sends the frame to `ip` instead, Ethernet address and checksums included.

@@ -41,7 +41,7 @@ pub struct Learning {
 
 /// What an iteration was, its gradient apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Played {
+pub(crate) struct Played {
     /// Mean return of its episodes: r_i of §2.1.
     pub reward: f32,
     /// Steps of them.

@@ -13,7 +13,7 @@ use crate::registry::Named;
 use crate::seed::Stream;
 
 pub use agent::Agent;
-pub use iteration::{Learning, Played};
+pub use iteration::Learning;
 pub use net::Net;
 
 /// Most numbers of a state.

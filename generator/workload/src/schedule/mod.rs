@@ -20,8 +20,9 @@ use crate::registry::Named;
 use crate::seed::Seed;
 use crate::time::Time;
 
-pub use open::{allow_unused, open};
-pub use speed::Speed;
+pub(crate) use open::allow_unused;
+pub use open::open;
+pub(crate) use speed::Speed;
 pub use tempo::{Pass, Tempo};
 
 /// What a schedule must know of the workload.

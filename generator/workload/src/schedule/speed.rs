@@ -6,7 +6,7 @@ use crate::{Error, Result};
 
 /// How fast: the whole run's mean rate, or a worker's mean period. Shared by the schedules.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Speed {
+pub(crate) enum Speed {
     /// All bits of the run over its duration.
     Offered(Rate),
     /// Mean period of a worker with relative period 1.

@@ -75,7 +75,8 @@ impl Part {
 
 impl Curve {
     /// Zipf's law `f(i) ~ (i + 1)^-s` over `ranks`.
-    pub fn zipf(ranks: u64, exponent: f64) -> Result<Self, String> {
+    #[cfg(test)]
+    pub(crate) fn zipf(ranks: u64, exponent: f64) -> Result<Self, String> {
         Curve::mandelbrot(ranks, exponent, 1.0)
     }
 

@@ -32,7 +32,8 @@ pub use batch::Batch;
 use curve::Curve;
 use hot::{Hot, HotOrder};
 use keys::Keys;
-pub use plan::{DENSE_SHARE, HotFrom, PARAMETERS_MAX, SparsePlan};
+pub(crate) use plan::{DENSE_SHARE, PARAMETERS_MAX};
+pub use plan::{HotFrom, SparsePlan};
 pub use recording::{Recording, Replay};
 
 /// A sparse workload. Share it in an `Arc`.

@@ -15,9 +15,9 @@ pub const PAIRS_MAX: u32 = 50_000_000;
 /// Most hot parameters: all memory that LIBRA §3.3 gives a switch.
 pub(crate) const HOT_MAX: u32 = 5_000_000;
 /// Most parameters: keys of dense ones have the top bit.
-pub const PARAMETERS_MAX: u64 = 1 << 62;
+pub(crate) const PARAMETERS_MAX: u64 = 1 << 62;
 /// Dense pairs per sparse pair by default: 0.4 MB beside 104 MB (LIBRA §2.2, NCF).
-pub const DENSE_SHARE: f64 = 0.004;
+pub(crate) const DENSE_SHARE: f64 = 0.004;
 
 /// How hot parameters become known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -31,7 +31,7 @@ pub struct TraceManifest {
 }
 
 /// Where the manifest of `trace` is.
-pub fn manifest_path(trace: &Path) -> PathBuf {
+pub(crate) fn manifest_path(trace: &Path) -> PathBuf {
     let mut name = trace.as_os_str().to_owned();
     name.push(".manifest.json");
     name.into()
@@ -59,7 +59,7 @@ impl TraceManifest {
 }
 
 /// SHA-256 of a file.
-pub fn file_hash(path: &Path) -> Result<String> {
+pub(crate) fn file_hash(path: &Path) -> Result<String> {
     check_regular(path)?;
     let mut file = std::fs::File::open(path).map_err(Error::io("open trace", path))?;
     let mut hash = Sha256::new();

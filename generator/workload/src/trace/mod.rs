@@ -16,11 +16,12 @@ mod write;
 
 pub use check::{Info, check, info};
 pub use import::{IMPORTERS, ImportOptions, Importer, convert, recognise};
-pub use manifest::{TraceManifest, file_hash, manifest_path};
+pub use manifest::TraceManifest;
+pub(crate) use manifest::file_hash;
 pub use read::{Block, Reader};
 pub use rules::FRAME_BYTES;
 pub(crate) use rules::Rules;
 pub use scale::{ScalePlan, scale};
-pub use schema::{TRACE, TRACE_VERSION, trace_schema};
+pub use schema::TRACE;
 pub(crate) use stretch::Stretch;
 pub use write::{Writer, synthesise};

@@ -9,7 +9,7 @@ use crate::column::{Column, StreamTable};
 use crate::{Error, Result};
 
 /// Version of the schema; a reader refuses a newer one.
-pub const TRACE_VERSION: u32 = 1;
+pub(crate) const TRACE_VERSION: u32 = 1;
 
 static COLUMNS: [Column; 9] = [
     Column::new("t_ps", Int64, "ps", "When the update is generated, from the start of the trace."),
@@ -27,7 +27,7 @@ static COLUMNS: [Column; 9] = [
 pub static TRACE: StreamTable = StreamTable { name: "trace", row: "one update, for a replay", columns: &COLUMNS };
 
 /// The schema that traces are written with.
-pub fn trace_schema() -> SchemaRef {
+pub(crate) fn trace_schema() -> SchemaRef {
     TRACE.schema(TRACE_VERSION)
 }
 

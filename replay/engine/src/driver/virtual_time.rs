@@ -299,6 +299,8 @@ impl Simulation {
         let (workers, server) = (self.workers.end(), self.server.end(None));
         let mut held = server.held;
         self.counters.links = self.link_loads();
+        let unfinished = server.unfinished.filter(|_| ended_by_itself).map(|why| Fault::Unfinished { why });
+        let faults = workers.faults(ended_by_itself).chain(unfinished).collect();
         self.counters.answers = workers.answers;
         for place in &self.places {
             if let Place::Device(device) = place {
@@ -307,7 +309,7 @@ impl Simulation {
                 device.program.counters().iter().for_each(|own| self.counters.count(own));
             }
         }
-        server.counters.iter().for_each(|own| self.counters.count(own));
+        server.counters.iter().chain(&workers.counters).for_each(|own| self.counters.count(own));
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
         self.counters.foreign = self.host.foreign;
@@ -325,10 +327,7 @@ impl Simulation {
             cut: false,
             beyond_horizon: false,
             goal_reached: false,
-            faults: [workers.unfinished, server.unfinished]
-                .into_iter()
-                .filter_map(|why| why.filter(|_| ended_by_itself).map(|why| Fault::Unfinished { why }))
-                .collect(),
+            faults,
             leaked,
         }
     }

@@ -40,10 +40,10 @@ impl AllReduce {
     /// The server of these flows.
     pub fn open(facts: &Facts) -> Result<Self> {
         let Some(flows) = &facts.flows else {
-            return Err(Error::config(format!(
-                "endpoint.allreduce = true: answers go back along the flows of a plan; use target.program = {}",
-                facts.programs_of_plans
-            )));
+            return Err(Error::config(
+                "endpoint.allreduce = true: results go back along the flows of a plan; use a target.program that follows one \
+                 (docs/reduce.md)",
+            ));
         };
         if facts.real_time {
             return Err(Error::config(

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use pktgen_core::Result;
 use pktgen_core::config::Section;
-use pktgen_core::record::{Answers, Counter, Iteration, PacketId, Received, Reply, Sent, State, Training};
+use pktgen_core::record::{Answers, Counter, Fault, Iteration, PacketId, Received, Reply, Sent, State, Training};
 use pktgen_core::registry::Named;
 use pktgen_core::seed::Seed;
 use pktgen_core::shard::Shard;
@@ -111,6 +111,10 @@ pub struct WorkersEnd {
     pub answers: Vec<Answers>,
     /// Elements that did not fit an integer when they were scaled.
     pub clipped: u64,
+    /// Results of a server that are not the sums of all contributions.
+    pub wrong_results: u64,
+    /// What they counted; several values of a name become one by its rule.
+    pub counters: Vec<Counter>,
 }
 
 /// What receives updates, and the controller of a network beside it.
@@ -223,8 +227,6 @@ pub struct Facts {
     pub racks: Arc<Racks>,
     /// The flows of a plan, where devices go by one.
     pub flows: Option<Arc<Flows>>,
-    /// The names of programs that go by a plan, for messages.
-    pub programs_of_plans: String,
     /// Standby switches and their controller, where there are any.
     pub standby: Option<Standby>,
     /// Fill in UDP checksums?
@@ -362,6 +364,15 @@ pub struct Receiver {
     pub timers: bool,
     /// It answers every message with its whole sum.
     pub answers_all: bool,
+}
+
+impl WorkersEnd {
+    /// What speaks against the run's numbers; `whole` if it ended by itself.
+    pub fn faults(&self, whole: bool) -> impl Iterator<Item = Fault> {
+        let unfinished = self.unfinished.clone().filter(|_| whole).map(|why| Fault::Unfinished { why });
+        let wrong = (self.wrong_results > 0).then_some(Fault::WrongResults { results: self.wrong_results });
+        unfinished.into_iter().chain(wrong)
+    }
 }
 
 impl Crew {

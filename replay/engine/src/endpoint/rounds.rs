@@ -10,7 +10,7 @@ mod layout;
 mod settings;
 mod worker;
 
-use pktgen_core::record::{PacketId, Received, Reply, Sent};
+use pktgen_core::record::{Counter, PacketId, Received, Reply, Sent};
 use pktgen_core::time::Time;
 use pktgen_core::topology::NodeId;
 use pktgen_wire::wire::frame::{HEAD, Template, set_udp_checksum};
@@ -23,8 +23,9 @@ use super::{
 use crate::frame::{BURST, Frame, Kind, Pool};
 
 pub use content::Contributions;
+use content::ResultCheck;
 pub use layout::{Layout, Scaling, read_scale, read_scaling};
-pub use settings::{Settings, dense_of, read_span};
+pub use settings::{Order, Settings, WindowControl, dense_of, read_span};
 use worker::{Arrived, Worker};
 
 /// The node of a frame that is for all workers of its job.
@@ -46,6 +47,8 @@ pub struct ResultHead {
     pub degraded: bool,
     /// Largest exponent of all workers.
     pub exponent: i8,
+    /// A packet of its way met congestion.
+    pub congested: bool,
 }
 
 /// What a worker sends.
@@ -83,8 +86,12 @@ pub trait RoundProtocol: Send {
     fn is_notice(&self, _payload: &[u8]) -> bool {
         false
     }
-    /// Returns whether a block may leave only when the result of the one that used its slot before is there.
-    fn has_slots(&self) -> bool;
+    /// The result of a block came to a worker for the first time.
+    fn heard(&mut self, _worker: u32, _payload: &[u8]) {
+        // Most results say nothing of how later packets are sent.
+    }
+    /// Returns whether packets have as many elements at the end of the model as everywhere.
+    fn fills_packets(&self) -> bool;
     /// What else than a loss may keep results from coming.
     fn delays(&self) -> &'static str;
 }
@@ -100,6 +107,9 @@ pub const BEHAVIOUR: Behaviour = Behaviour {
     program: None,
 };
 
+/// The same, where what devices do not sum goes to a server, which answers when it has the contributions of all.
+pub const SERVED: Behaviour = Behaviour { has_server: true, ..BEHAVIOUR };
+
 /// The workers of a run.
 pub struct Rounds<P> {
     protocol: P,
@@ -113,6 +123,8 @@ pub struct Rounds<P> {
     /// all workers have the result before when one of all workers is made, and a partial one takes a timeout, which copies
     /// do not come apart.
     delivered: Vec<[PacketId; 2]>,
+    /// Where contributions are delivered to a server: whether the results that it answers are right.
+    check: Option<ResultCheck>,
     clipped: u64,
 }
 
@@ -138,9 +150,12 @@ impl<P: RoundProtocol> Rounds<P> {
         let count = dense.workers();
         let mut rounds = Rounds {
             templates: (0..count).map(|w| protocol.template(w, protocol.frame_bytes(&dense, 0))).collect(),
-            workers: (0..count).map(|w| Worker::new(w, &layout)).collect(),
+            workers: (0..count).map(|w| Worker::new(w, &layout, &settings)).collect(),
             roster: Roster::new(facts, dense.workers_per_job()),
             delivered: vec![[NOBODY; 2]; usize::from(dense.jobs()) * layout.packets() as usize],
+            check: facts.kind.behaviour().has_server.then(|| {
+                ResultCheck::new(Contributions::new(layout.clone(), protocol.fills_packets()), dense.workers_per_job())
+            }),
             protocol,
             settings,
             layout,
@@ -160,7 +175,7 @@ impl<P: RoundProtocol> Rounds<P> {
     where
         P: 'static,
     {
-        let content = Contributions::new(self.layout.clone(), self.protocol.has_slots());
+        let content = Contributions::new(self.layout.clone(), self.protocol.fills_packets());
         let declared = Declaration {
             reacts: true,
             training: Some(self.settings.training.clone()),
@@ -255,19 +270,21 @@ impl<P: RoundProtocol> Rounds<P> {
         // A result that waits for all cannot be without those who hear it.
         let (iteration, block) = (head.seq / self.layout.packets(), head.seq % self.layout.packets());
         let has_all = |w: &u32| self.workers[*w as usize].contributed(iteration, block);
-        if self.settings.slots && !self.roster.hearers.iter().all(has_all) {
+        if self.settings.order.needs_all() && !self.roster.hearers.iter().all(has_all) {
             host.foreign += 1;
             return pool.release(frame.buffer);
         }
         for i in 0..self.roster.hearers.len() {
             let worker = self.roster.hearers[i];
-            self.hear(worker, &head, frame, host);
+            if self.hear(worker, &head, frame, host) == Arrived::First {
+                self.protocol.heard(worker, pool.payload(frame));
+            }
             self.reschedule(worker);
         }
         self.deliver(node, &head, frame, pool, host);
     }
 
-    fn hear(&mut self, worker: u32, head: &ResultHead, frame: &Frame, host: &mut Host) {
+    fn hear(&mut self, worker: u32, head: &ResultHead, frame: &Frame, host: &mut Host) -> Arrived {
         let Rounds { workers, layout, settings, .. } = self;
         let own = &mut workers[worker as usize];
         let (blocks, t) = (layout.packets(), frame.t);
@@ -286,9 +303,10 @@ impl<P: RoundProtocol> Rounds<P> {
             again: arrived == Arrived::Again,
         });
         own.end_if_all(t, layout, settings, host);
+        arrived
     }
 
-    /// The first copy of a result is its delivery; the others are the same bytes.
+    /// The first copy of a result is its delivery, unless a server has taken delivery of its parts; the others are the same bytes.
     fn deliver(&mut self, node: NodeId, head: &ResultHead, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let blocks = self.layout.packets();
         let slot = usize::from(frame.cluster) * blocks as usize + (head.seq % blocks) as usize;
@@ -297,6 +315,10 @@ impl<P: RoundProtocol> Rounds<P> {
             return pool.release(frame.buffer);
         }
         *known = [frame.packet, known[0]];
+        if let Some(check) = &mut self.check {
+            check.look(frame.cluster, head, self.facts.protocol.values(pool.payload(frame)));
+            return pool.release(frame.buffer);
+        }
         // A result does not say when its parts were made.
         let row = Received { newest_seq: head.seq, count: head.count, ..roster::received_in_training(frame, node) };
         host.deliveries.push(Delivery { row, frame: *frame });
@@ -341,6 +363,21 @@ impl<P: RoundProtocol> Workers for Rounds<P> {
                 self.protocol.delays()
             )
         });
-        WorkersEnd { unfinished, clipped: self.clipped, ..WorkersEnd::default() }
+        let check = self.check.as_ref();
+        WorkersEnd {
+            unfinished,
+            clipped: self.clipped,
+            wrong_results: check.map_or(0, |check| check.wrong),
+            counters: check.map_or(Vec::new(), |check| {
+                let windows = self.workers.iter().map(Worker::window);
+                vec![
+                    Counter::sum("results_right", check.right),
+                    Counter::sum("results_wrong", check.wrong),
+                    Counter::sum("windows_halved", windows.clone().map(|(_, halved)| u64::from(halved)).sum()),
+                    Counter::largest("window_at_end", windows.map(|(now, _)| u64::from(now)).max().unwrap_or(0)),
+                ]
+            }),
+            ..WorkersEnd::default()
+        }
     }
 }

@@ -34,8 +34,7 @@ use block::Block;
 use pump::{Blocks, blocks_in, pump};
 use writer::Files;
 
-pub use pump::CaptureEnd;
-pub use writer::stream_path;
+pub(crate) use pump::CaptureEnd;
 
 /// Stream name of the frames received; the file is `frames.arrows`, or `frames.parquet`.
 pub const FRAMES: &str = "frames";

@@ -509,7 +509,7 @@ impl Recorder for RunDir {
 }
 
 /// The parts of a run, each with how much later its anchor was than the workers'.
-pub struct PartDirs<'a> {
+pub(crate) struct PartDirs<'a> {
     /// Those of the workers, which are all in the time of the schedule.
     pub workers: Vec<&'a Path>,
     /// The device's, if it keeps books.
@@ -521,7 +521,7 @@ pub struct PartDirs<'a> {
 }
 
 /// Copies the records of the parts into `out`, in the workers' time. Returns what it holds then.
-pub fn join_records(parts: &PartDirs, out: &Path) -> Result<FileDigests> {
+pub(crate) fn join_records(parts: &PartDirs, out: &Path) -> Result<FileDigests> {
     let mut files = FileDigests::new();
     // What was sent is in the workers' time: nothing of it moves, least of all the generation times that packets carry.
     let workers: Vec<_> = parts.workers.iter().map(|dir| (*dir, 0)).collect();
@@ -579,7 +579,7 @@ fn join_lateness(workers: &[&Path], out: &Path, files: &mut FileDigests) -> Resu
 }
 
 /// Writes the manifest of the run in `dir`, sealed: a [`Manifest`], perhaps with more around it.
-pub fn write_manifest(dir: &Path, manifest: &impl Serialize) -> Result<()> {
+pub(crate) fn write_manifest(dir: &Path, manifest: &impl Serialize) -> Result<()> {
     let path = dir.join("manifest.json");
     let text = serde_json::to_string_pretty(manifest).map_err(|e| Error::data(&path, e.to_string()))?;
     write_whole(&path, digest::seal(&text)).map(drop)

@@ -93,7 +93,8 @@ fn agree(kind: &dyn WorkerKind, program: &dyn ProgramKind, topology: &Topology) 
         }
         None if behaviour.needs_results => {
             return Err(Error::config(format!(
-                "endpoint.workers = \"{workers}\" waits for results, and target.program = \"{device}\" makes none; use program = \"{spoken}\""
+                "endpoint.workers = \"{workers}\" waits for results, and target.program = \"{device}\" makes none; use program = \"{}\"",
+                behaviour.program.unwrap_or(spoken)
             )));
         }
         _ => {}
@@ -155,7 +156,7 @@ impl Devices {
         let program = section.get("program", facts.kind.behaviour().program.unwrap_or(catalogue.defaults.program))?;
         let program: String = program;
         let program = find(catalogue.programs, "program", &program, &section.place("program"))?;
-        let queue: String = section.get("queue", if synchronous { FifoDiscipline.name() } else { program.queue() })?;
+        let queue: String = section.get("queue", program.queue())?;
         let queue = find(catalogue.queues, "queue", &queue, &section.place("queue"))?;
         agree(facts.kind, program, topology)?;
         racks::check(facts, &catalogue.names_of_workers(|behaviour| behaviour.several_servers))?;

@@ -60,7 +60,7 @@ fn open_share(catalogue: &Catalogue, document: &mut Document, seed: u64, share: 
         return Err(Error::config(format!(
             "share {share} of the workers: those that train in iterations wait for each other's results and are all in one process; \
              use one sender, or workers that do not (endpoint.workers = {})",
-            catalogue.names_of_workers(|behaviour| !behaviour.synchronous)
+            catalogue.names_of_workers(|own| !own.synchronous && !own.learns)
         )));
     }
     if share.of() > workers as u64 {
@@ -73,11 +73,11 @@ fn open_share(catalogue: &Catalogue, document: &mut Document, seed: u64, share: 
 
 /// Reads all sections but `sweep`, `report` and `paper`, which belong to the sweep.
 pub fn prepare(catalogue: &'static Catalogue, document: Document, seed: u64) -> Result<Plan> {
-    prepare_share(catalogue, document, seed, Shard::WHOLE)
+    of_share(catalogue, document, seed, Shard::WHOLE)
 }
 
 /// The same where this process has a share of the workers.
-pub fn prepare_share(catalogue: &'static Catalogue, mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
+pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
     let hardware = Hardware::named(catalogue, &mut document)?;
     let opened = open_share(catalogue, &mut document, seed, share)?;
     let workers = Arc::new(opened.source.population().clone());
@@ -93,7 +93,6 @@ pub fn prepare_share(catalogue: &'static Catalogue, mut document: Document, seed
         training: opened.source.known().dense().map_or((0, 0), |dense| (dense.workers_per_job(), dense.blocks())),
         host_of: Arc::new(topology.host_of(workers.len())),
         flows: reduction::flows(catalogue, &document, &topology, &workers)?,
-        programs_of_plans: catalogue.names_of_planned_programs(),
         workers: workers.clone(),
         server: topology.sink().unwrap_or_default(),
         racks: Arc::new(topology.racks()),

@@ -19,7 +19,7 @@ use crate::clock;
 use crate::driver::real_time::{Progress, Roles, Serve};
 
 pub use instant::Instant;
-pub use launcher::{LAUNCHERS, LaunchedRank, Launcher, RankFlag};
+pub use launcher::{LaunchedRank, RankFlag};
 pub use meeting::Meeting;
 
 /// How often the manifests of others are looked at.

@@ -22,7 +22,7 @@ const RING_HEAD: u64 = 96;
 /// Size of a block of such a ring. A reader gets whole blocks, so they are much smaller than the ring.
 const BLOCK: u32 = 256 << 10;
 /// A block that is not full is handed over after so many ms.
-pub const RETIRE_MS: u32 = 2;
+pub(crate) const RETIRE_MS: u32 = 2;
 /// Fewest and most frames that a ring may hold.
 const RING: std::ops::RangeInclusive<u32> = 64..=1 << 20;
 /// The largest frame that a chunk of 2048 bytes holds, and one of 4096.

@@ -31,7 +31,7 @@ pub fn icrc(frame: &[u8]) -> Option<[u8; ICRC]> {
 }
 
 /// Fills in the checksum at the end of a frame.
-pub fn set_icrc(frame: &mut [u8]) {
+pub(crate) fn set_icrc(frame: &mut [u8]) {
     if let (Some(icrc), Some(end)) = (icrc(frame), frame.last_chunk_mut::<ICRC>()) {
         *end = icrc;
     }

@@ -25,7 +25,6 @@ type Answer = (u32, Vec<u8>);
 fn facts(source: &dyn Source) -> Facts {
     let workers = source.population().clone();
     Facts {
-        programs_of_plans: String::new(),
         kind: &LearnerKind,
         protocol: &UPDATES,
         training: (0, 0),

@@ -3,7 +3,7 @@
 use pktgen_core::record::PacketId;
 use pktgen_workload::dense::fixed;
 
-use super::Layout;
+use super::{Layout, ResultHead};
 use crate::endpoint::{Content, ScalingError};
 
 /// Contributions of the dense workload, scaled to integers.
@@ -105,5 +105,93 @@ impl Content for Contributions {
 
     fn elements(&self) -> usize {
         self.room.len()
+    }
+}
+
+/// Results that a server made of all contributions, compared with their sums.
+pub(super) struct ResultCheck {
+    content: Contributions,
+    workers: u32,
+    members: Vec<PacketId>,
+    sums: Vec<i32>,
+    /// Results that are the sums.
+    pub(super) right: u64,
+    /// Results that are not.
+    pub(super) wrong: u64,
+}
+
+impl ResultCheck {
+    /// Of these contributions of `workers` workers per job.
+    pub(super) fn new(content: Contributions, workers: u32) -> Self {
+        let sums = vec![0; content.elements()];
+        ResultCheck { content, workers, members: Vec::with_capacity(workers as usize), sums, right: 0, wrong: 0 }
+    }
+
+    /// Looks at the values of a result of `job`, as they lie in its packet.
+    pub(super) fn look(&mut self, job: u16, head: &ResultHead, values: &[u8]) {
+        let first = u32::from(job) * self.workers;
+        self.members.clear();
+        self.members.extend((first..first + self.workers).map(|worker| PacketId::new(worker, head.seq, 0)));
+        self.sums.fill(0);
+        let elements = self.content.add(&self.members, &mut self.sums);
+        let (values, rest) = values.as_chunks::<4>();
+        let same =
+            values.len() == elements && values.iter().zip(&self.sums).all(|(v, sum)| i32::from_be_bytes(*v) == *sum);
+        if same && rest.is_empty() && u32::from(head.count) == self.workers {
+            self.right += 1;
+        } else {
+            self.wrong += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pktgen_core::seed::Seed;
+    use pktgen_wire::wire::integers::emit_values;
+    use pktgen_workload::dense::{Dense, DensePlan};
+
+    use super::super::Scaling;
+    use super::*;
+
+    /// A result is right if it is the sum of all workers' integers, whole, and says so.
+    #[test]
+    fn results_of_servers_are_compared_with_all_contributions() {
+        let plan = DensePlan { elements_total: 100, elements_per_packet: 64, ..DensePlan::default() };
+        let dense = Arc::new(Dense::new(plan, Seed(2)).unwrap());
+        let workers = dense.workers_per_job();
+        let layout = Layout::new(dense.clone(), Scaling::Fixed(1e6), 4);
+        for (block, elements) in [(0, 64), (1, 36)] {
+            let mut sums = [0i32; 64];
+            for worker in 0..workers {
+                let mut own = [0i32; 64];
+                dense.fixed(worker, 0, block, 1e6, &mut own[..elements]);
+                sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+            }
+            let head =
+                |count| ResultHead { job: None, seq: block, count, degraded: false, exponent: 0, congested: false };
+            let bytes = |sums: &[i32]| {
+                let mut bytes = vec![0; sums.len() * 4];
+                emit_values(sums, &mut bytes);
+                bytes
+            };
+            let whole = bytes(&sums);
+            let mut other = sums;
+            other[3] += 1;
+            let all = workers as u16;
+            for (values, count, right) in [
+                (whole.clone(), all, true),
+                (whole.clone(), all - 1, false),
+                (whole[..whole.len() - 4].to_vec(), all, false),
+                (bytes(&other), all, false),
+                (Vec::new(), all, false),
+            ] {
+                let mut check = ResultCheck::new(Contributions::new(layout.clone(), true), workers);
+                check.look(0, &head(count), &values);
+                assert_eq!((check.right, check.wrong), (u64::from(right), u64::from(!right)));
+            }
+        }
     }
 }

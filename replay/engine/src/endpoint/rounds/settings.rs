@@ -25,13 +25,42 @@ pub enum Missed {
     Abandon,
 }
 
+/// Which blocks may leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// A window of blocks may be without results, whichever they are (Trio §4).
+    Outstanding,
+    /// A block waits for the result of the one a window before it, whose slot of the device it takes.
+    Slots,
+    /// No block leaves a window or more after the oldest without a result.
+    Sliding,
+}
+
+impl Order {
+    /// Returns whether results are of all workers of a job, so that none comes before a contribution.
+    pub(super) fn needs_all(self) -> bool {
+        self != Order::Outstanding
+    }
+}
+
+/// How a window follows the marks of results: once a window it halves, or grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowControl {
+    /// By so many packets it grows.
+    pub step: u32,
+}
+
 /// The rules of all workers of a run.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Blocks that may be outstanding.
     pub window: u32,
-    /// Does a block wait for the result of the one `window` before it?
-    pub slots: bool,
+    /// Which blocks may leave.
+    pub order: Order,
+    /// Does the window change? `window` is then its largest.
+    pub control: Option<WindowControl>,
+    /// Are blocks sent again at once, each once, when results of later ones come before theirs?
+    pub gaps: bool,
     /// About iterations that went on without a worker.
     pub missed: Missed,
     /// What delays are multiples of.
@@ -46,7 +75,7 @@ pub struct Settings {
 
 impl Settings {
     /// Reads `missed`, `typical` and `iterations_to_target` from `[endpoint]`.
-    pub fn read(section: &mut Section, facts: &Facts, dense: &Dense, window: u32, slots: bool) -> Result<Self> {
+    pub fn read(section: &mut Section, facts: &Facts, dense: &Dense, window: u32, order: Order) -> Result<Self> {
         let missed: String = section.get("missed", "skip")?;
         let missed = match missed.as_str() {
             "compute" => Missed::Compute,
@@ -72,7 +101,9 @@ impl Settings {
         let ideal = ideal(dense, facts.host_rate_bps);
         Ok(Settings {
             window,
-            slots,
+            order,
+            control: None,
+            gaps: false,
             missed,
             typical: dense.typical().unwrap_or(ideal),
             measured,

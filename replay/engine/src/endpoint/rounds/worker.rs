@@ -1,12 +1,15 @@
 //! One worker of synchronous training: where it is in its iteration, what it has sent, which results it has.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use pktgen_core::record::{Iteration, PacketId};
 use pktgen_core::time::{HORIZON, NEVER, Time};
 use pktgen_workload::dense::Dense;
 
-use super::settings::Missed;
+use super::settings::{Missed, Order};
 use super::{Layout, ResultHead, Settings, UNSENT_MAX};
 use crate::endpoint::Host;
 
@@ -93,6 +96,21 @@ pub struct Worker {
     /// Blocks whose slot has become free, where blocks wait for slots.
     freed: VecDeque<u32>,
     outstanding: u32,
+    /// Blocks that may be outstanding, how often that was halved, and with which result, numbered over all iterations, it
+    /// changes next.
+    window: u32,
+    halved: u32,
+    changes_at: u32,
+    /// The first block without a result.
+    oldest: u32,
+    /// Blocks that later results have overtaken, to be sent again, and the block up to which that was done.
+    overtaken: VecDeque<u32>,
+    overtaken_to: u32,
+    /// The last transmission of each block of the iteration.
+    attempts: Vec<u8>,
+    /// When something last came or left for the first time, and how often it has sent again since then, in vain.
+    silent_since: Time,
+    silences: u32,
     sent: u32,
     /// When each block of the iteration left; [`NEVER`] if it did not.
     left_at: Vec<Time>,
@@ -118,7 +136,7 @@ const THRESHOLD: u32 = 100;
 const ATTEMPT_MAX: u8 = i8::MAX as u8;
 
 impl Worker {
-    pub fn new(id: u32, layout: &Layout) -> Self {
+    pub fn new(id: u32, layout: &Layout, settings: &Settings) -> Self {
         let dense = &layout.dense;
         let job = (id / dense.workers_per_job()) as u16;
         Worker {
@@ -137,6 +155,15 @@ impl Worker {
             next: 0,
             freed: VecDeque::new(),
             outstanding: 0,
+            window: settings.window,
+            halved: 0,
+            changes_at: settings.window - 1,
+            oldest: 0,
+            overtaken: VecDeque::new(),
+            overtaken_to: 0,
+            attempts: vec![0; layout.packets() as usize],
+            silent_since: 0,
+            silences: 0,
             sent: 0,
             left_at: vec![NEVER; layout.packets() as usize],
             unsent: 0,
@@ -200,6 +227,11 @@ impl Worker {
         layout.block_of(index).and_then(|block| self.exponents.get(block as usize)).copied().unwrap_or(0)
     }
 
+    /// Its window, and how often it was halved.
+    pub fn window(&self) -> (u32, u32) {
+        (self.window, self.halved)
+    }
+
     /// Returns whether it has ended its last iteration.
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
@@ -212,10 +244,12 @@ impl Worker {
             Phase::Computing => self.t_ready.max(self.now),
             Phase::Sending => {
                 let again = match (self.timeout(settings), self.waiting.front()) {
+                    _ if settings.order == Order::Sliding => self.silence_ends(settings),
                     (Some(timeout), Some((since, ..))) => since.saturating_add(timeout),
                     _ => NEVER,
                 };
-                let ready = if self.may_send(settings) { self.link_free } else { NEVER };
+                let may = self.may_send(settings) || !self.overtaken.is_empty();
+                let ready = if may { self.link_free } else { NEVER };
                 if self.unsent >= UNSENT_MAX { NEVER } else { ready.min(again).max(self.now) }
             }
         }
@@ -223,9 +257,10 @@ impl Worker {
 
     fn may_send(&self, settings: &Settings) -> bool {
         let blocks = self.left_at.len() as u32;
-        match settings.slots {
-            true => !self.freed.is_empty() || self.next < blocks.min(settings.window),
-            false => self.next < blocks && self.outstanding < settings.window,
+        match settings.order {
+            Order::Slots => !self.freed.is_empty() || self.next < blocks.min(settings.window),
+            Order::Outstanding => self.next < blocks && self.outstanding < settings.window,
+            Order::Sliding => self.next < blocks.min(self.oldest.saturating_add(self.window)),
         }
     }
 
@@ -242,7 +277,12 @@ impl Worker {
             self.unsent += 1;
             return Some(again);
         }
+        if let Some(again) = self.next_overtaken() {
+            self.unsent += 1;
+            return Some(again);
+        }
         let block = self.next_block(settings)?;
+        self.silent_since = t;
         self.unsent += 1;
         self.sent += 1;
         self.outstanding += 1;
@@ -251,15 +291,14 @@ impl Worker {
 
     fn next_block(&mut self, settings: &Settings) -> Option<u32> {
         let blocks = self.left_at.len() as u32;
-        if settings.slots {
-            if let Some(block) = self.freed.pop_front() {
-                return Some(block);
+        match settings.order {
+            Order::Slots => {
+                let freed = self.freed.pop_front();
+                return freed.or_else(|| (self.next < blocks.min(settings.window)).then(|| self.step()));
             }
-            let fresh = self.next < blocks.min(settings.window);
-            return fresh.then(|| self.step());
-        }
-        if self.outstanding >= settings.window {
-            return None;
+            Order::Sliding => return self.may_send(settings).then(|| self.step()),
+            Order::Outstanding if self.outstanding >= settings.window => return None,
+            Order::Outstanding => {}
         }
         // What has a result already needs no contribution.
         while self.next < blocks && self.rounds[0].has(self.next) {
@@ -273,12 +312,29 @@ impl Worker {
         self.next - 1
     }
 
+    /// When it sends its oldest block again, if nothing comes until then: it waits twice as long after each time.
+    fn silence_ends(&self, settings: &Settings) -> Time {
+        let waits = self.oldest < self.next && self.attempts[self.oldest as usize] < ATTEMPT_MAX;
+        match settings.retransmit.filter(|_| waits) {
+            Some(timeout) => self.silent_since.saturating_add(timeout.saturating_mul(1 << self.silences.min(40))),
+            None => NEVER,
+        }
+    }
+
     /// A block that waited too long for its result.
     fn overdue(&mut self, t: Time, settings: &Settings) -> Option<(u32, u8)> {
+        if settings.order == Order::Sliding {
+            return (self.silence_ends(settings) <= t).then(|| {
+                (self.silent_since, self.silences) = (t, self.silences + 1);
+                let attempt = &mut self.attempts[self.oldest as usize];
+                *attempt += 1;
+                (self.oldest, *attempt)
+            });
+        }
         let timeout = self.timeout(settings)?;
         while let Some(&(since, block, attempt)) = self.waiting.front() {
             // What has no further number is given up: one more transmission could not be told from the last.
-            if self.rounds[0].has(block) || attempt == ATTEMPT_MAX {
+            if self.rounds[0].has(block) || attempt == ATTEMPT_MAX || attempt < self.attempts[block as usize] {
                 self.waiting.pop_front();
             } else if since.saturating_add(timeout) <= t {
                 self.waiting.pop_front();
@@ -287,12 +343,47 @@ impl Worker {
                     let patience = self.patience.saturating_mul(2);
                     (self.timeouts, self.threshold, self.patience) = (0, self.threshold + THRESHOLD, patience);
                 }
+                self.attempts[block as usize] = attempt + 1;
                 return Some((block, attempt + 1));
             } else {
                 return None;
             }
         }
         None
+    }
+
+    /// A block that a later result has overtaken.
+    fn next_overtaken(&mut self) -> Option<(u32, u8)> {
+        while let Some(block) = self.overtaken.pop_front() {
+            let attempt = &mut self.attempts[block as usize];
+            if !self.rounds[0].has(block) && *attempt < ATTEMPT_MAX {
+                *attempt += 1;
+                return Some((block, *attempt));
+            }
+        }
+        None
+    }
+
+    /// A result of the iteration: the oldest block without one moves on, what it overtook is sent again, and the window changes.
+    fn slide(&mut self, head: &ResultHead, t: Time, blocks: u32, settings: &Settings) {
+        let block = head.seq % blocks;
+        (self.silent_since, self.silences) = (t, 0);
+        while self.oldest < blocks && self.rounds[0].has(self.oldest) {
+            self.oldest += 1;
+        }
+        if settings.gaps && block > self.oldest {
+            let from = self.oldest.max(self.overtaken_to);
+            self.overtaken.extend((from..block).filter(|block| !self.rounds[0].has(*block)));
+            self.overtaken_to = self.overtaken_to.max(block);
+        }
+        if let Some(control) = settings.control.filter(|_| head.seq == self.changes_at) {
+            self.halved += u32::from(head.congested);
+            self.window = match head.congested {
+                true => (self.window / 2).max(1),
+                false => self.window.saturating_add(control.step).min(settings.window),
+            };
+            self.changes_at = self.changes_at.saturating_add(self.window);
+        }
     }
 
     /// A frame left the host at `t`.
@@ -306,8 +397,10 @@ impl Worker {
         let block = seq % blocks;
         let at = &mut self.left_at[block as usize];
         *at = (*at).min(t);
-        if settings.retransmit.is_some() {
-            self.waiting.push_back((t, block, packet.attempt()));
+        match settings.order {
+            Order::Sliding => self.silent_since = if packet.attempt() == 0 { t } else { self.silent_since },
+            _ if settings.retransmit.is_some() => self.waiting.push_back((t, block, packet.attempt())),
+            _ => {}
         }
     }
 
@@ -343,8 +436,10 @@ impl Worker {
             if block < self.next {
                 self.outstanding = self.outstanding.saturating_sub(1);
             }
-            if settings.slots && block + settings.window < blocks {
-                self.freed.push_back(block + settings.window);
+            match settings.order {
+                Order::Slots if block + settings.window < blocks => self.freed.push_back(block + settings.window),
+                Order::Sliding => self.slide(head, t, blocks, settings),
+                _ => {}
             }
             let all = self.rounds[0].count == blocks;
             if all && settings.missed == Missed::Abandon && self.phase == Phase::Computing {
@@ -404,8 +499,11 @@ impl Worker {
         }
         debug_assert_eq!(self.left_at.len(), blocks as usize);
         self.left_at.fill(NEVER);
+        self.attempts.fill(0);
         (self.next, self.outstanding, self.sent) = (0, 0, 0);
+        (self.oldest, self.overtaken_to) = (0, 0);
         self.freed.clear();
         self.waiting.clear();
+        self.overtaken.clear();
     }
 }

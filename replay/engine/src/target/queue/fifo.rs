@@ -7,6 +7,7 @@ use pktgen_core::record::{Action, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::mark_congestion;
 use pktgen_wire::wire::update::Status;
 
 use super::{Discipline, Queue};
@@ -27,18 +28,27 @@ impl Named for FifoDiscipline {
 
 impl Discipline for FifoDiscipline {
     fn keys(&self) -> &'static [&'static str] {
-        &["slots", "slot_in_transmission"]
+        &["slots", "slot_in_transmission", "mark_at"]
     }
 
     fn open(&self, section: &mut Section, _clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {
         let (slots, hold) = read_slots(section, slots)?;
-        Ok(Box::new(Fifo::new(slots, hold)))
+        let fifo = Fifo::new(slots, hold);
+        Ok(Box::new(match read_mark_at(section, None)? {
+            Some(at) => fifo.marking(at, mark_congestion),
+            None => fifo,
+        }))
     }
 }
 
 /// Reads `slots` and `slot_in_transmission`, which all disciplines share.
 pub fn read_slots(section: &mut Section, own: Option<u32>) -> Result<(u32, bool)> {
-    let slots: u32 = section.get("slots", 8u32)?;
+    read_slots_or(section, own, 8)
+}
+
+/// The same with another default.
+pub fn read_slots_or(section: &mut Section, own: Option<u32>, default: u32) -> Result<(u32, bool)> {
+    let slots: u32 = section.get("slots", default)?;
     let hold: bool = section.get("slot_in_transmission", true)?;
     let slots = own.unwrap_or(slots);
     if slots == 0 || slots > 1 << 20 {
@@ -51,12 +61,35 @@ pub fn read_slots(section: &mut Section, own: Option<u32>) -> Result<(u32, bool)
     Ok((slots, hold))
 }
 
+/// Reads `mark_at`: how many frames wait behind one that is marked when it leaves; none if none is marked.
+pub fn read_mark_at(section: &mut Section, default: Option<u32>) -> Result<Option<u32>> {
+    let at = match default {
+        Some(at) => Some(section.get("mark_at", at)?),
+        None => section.get_opt("mark_at")?,
+    };
+    match at {
+        Some(at) if at > 1 << 20 => {
+            Err(Error::config(format!("{}: {at} is not 0 to {}", section.place("mark_at"), 1u32 << 20)))
+        }
+        at => Ok(at),
+    }
+}
+
+/// Frames that leave while others wait are marked.
+#[derive(Debug, Clone, Copy)]
+struct Marking {
+    /// So many, or more.
+    at: usize,
+    mark: fn(&mut [u8]),
+}
+
 /// The queue.
 pub struct Fifo {
     frames: VecDeque<Frame>,
     slots: usize,
     hold: bool,
     locked: bool,
+    marking: Option<Marking>,
 }
 
 impl Fifo {
@@ -64,7 +97,12 @@ impl Fifo {
     pub fn new(slots: u32, hold: bool) -> Self {
         // Long ones grow when they are used: a network may have thousands.
         let begin = (slots as usize).min(1024);
-        Fifo { frames: VecDeque::with_capacity(begin), slots: slots as usize, hold, locked: false }
+        Fifo { frames: VecDeque::with_capacity(begin), slots: slots as usize, hold, locked: false, marking: None }
+    }
+
+    /// The same; frames that leave while `at` others or more wait are marked by `mark`.
+    pub fn marking(self, at: u32, mark: fn(&mut [u8])) -> Self {
+        Fifo { marking: Some(Marking { at: at as usize, mark }), ..self }
     }
 
     fn occupancy(&self) -> usize {
@@ -85,9 +123,14 @@ impl Queue for Fifo {
         }
     }
 
-    fn dequeue(&mut self, _t: Time, _pool: &mut Pool) -> Option<Frame> {
-        let frame = self.frames.pop_front()?;
+    fn dequeue(&mut self, _t: Time, pool: &mut Pool) -> Option<Frame> {
+        let mut frame = self.frames.pop_front()?;
         self.locked = true;
+        if let Some(marking) = self.marking.filter(|marking| self.frames.len() >= marking.at) {
+            // Others may hold the same bytes on their ways to other ports.
+            frame.buffer = pool.unshare(frame.buffer);
+            (marking.mark)(&mut pool.bytes_mut(frame.buffer)[..usize::from(frame.len)]);
+        }
         Some(frame)
     }
 
@@ -101,5 +144,57 @@ impl Queue for Fifo {
 
     fn waiting(&self) -> usize {
         self.frames.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::record::PacketId;
+    use pktgen_wire::wire::frame::{HEAD, Template, is_congestion_marked, set_ip_checksum, worker_ip};
+
+    use super::*;
+    use crate::frame::Kind;
+
+    const BYTES: usize = HEAD + 8;
+
+    fn frame(pool: &mut Pool, seq: u32) -> Frame {
+        let buffer = pool.take();
+        Template::new((worker_ip(0), 1), (worker_ip(1), 2), BYTES).emit(&mut pool.bytes_mut(buffer)[..BYTES]);
+        let packet = PacketId::new(0, seq, 0);
+        Frame { t: 0, packet, buffer, worker: 0, len: BYTES as u16, cluster: 0, flow: 0, head: 42, kind: Kind::Update }
+    }
+
+    /// A frame is marked by how many wait behind it, in its own bytes, with a checksum that fits.
+    #[test]
+    fn what_leaves_a_long_queue_is_marked() {
+        let (mut pool, mut books) = (Pool::new(BYTES, 8), Books::default());
+        let mut queue = Fifo::new(8, false).marking(2, mark_congestion);
+        let frames: Vec<_> = (0..4).map(|seq| frame(&mut pool, seq)).collect();
+        pool.share(frames[0].buffer);
+        queue.enqueue(&frames, &mut pool, &mut books);
+        for marked in [true, true, false, false] {
+            let left = queue.dequeue(0, &mut pool).unwrap();
+            queue.release();
+            let bytes = pool.frame(&left);
+            assert_eq!(is_congestion_marked(bytes), marked);
+            let mut again = bytes.to_vec();
+            set_ip_checksum(&mut again);
+            assert_eq!(again, bytes, "the checksum fits");
+        }
+        assert!(!is_congestion_marked(pool.frame(&frames[0])), "what others hold stays as it is");
+    }
+
+    #[test]
+    fn a_queue_marks_nothing_by_default_and_only_whole_headers() {
+        let (mut pool, mut books) = (Pool::new(BYTES, 8), Books::default());
+        let mut queue = Fifo::new(8, false);
+        let frames: Vec<_> = (0..4).map(|seq| frame(&mut pool, seq)).collect();
+        queue.enqueue(&frames, &mut pool, &mut books);
+        let left = queue.dequeue(0, &mut pool).unwrap();
+        assert!(!is_congestion_marked(pool.frame(&left)));
+        let mut other = [7u8; 20];
+        mark_congestion(&mut other);
+        assert_eq!(other, [7; 20]);
+        mark_congestion(&mut []);
     }
 }

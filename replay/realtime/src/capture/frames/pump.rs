@@ -105,7 +105,7 @@ impl Blocks {
 
 /// Why a capture ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CaptureEnd {
+pub(crate) enum CaptureEnd {
     /// A limit was reached.
     Limit,
     /// The user stopped it.

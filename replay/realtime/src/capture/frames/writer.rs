@@ -48,7 +48,7 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> Error {
 }
 
 /// Where the stream is.
-pub fn stream_path(dir: &Path) -> PathBuf {
+pub(crate) fn stream_path(dir: &Path) -> PathBuf {
     dir.join(format!("{FRAMES}.arrows"))
 }
 

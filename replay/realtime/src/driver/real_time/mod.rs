@@ -18,10 +18,13 @@ pub(crate) mod thread;
 mod workers;
 
 pub(crate) use outcome::FIRST_LATE;
-pub use outcome::{Progress, RealOutcome};
-pub use roles::{FIRST_WAIT, Roles, Serve, THREADS};
+pub use outcome::Progress;
+pub(crate) use outcome::RealOutcome;
+pub(crate) use roles::FIRST_WAIT;
+pub use roles::{Roles, Serve, THREADS};
+pub(crate) use start::RunOrder;
 pub(crate) use start::run;
-pub use start::{OpenedRoles, RunOrder, only_device, open};
+pub use start::{OpenedRoles, only_device, open};
 pub use thread::drop_privileges;
 
 use outcome::{first_late, histogram, lost, rate, tell_lost};

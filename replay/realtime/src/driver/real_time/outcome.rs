@@ -35,7 +35,7 @@ pub struct Progress {
 }
 
 /// How a run in real time ended.
-pub struct RealOutcome {
+pub(crate) struct RealOutcome {
     /// Totals.
     pub counters: Counters,
     /// The account, to be settled.

@@ -112,7 +112,7 @@ pub struct Serve {
 }
 
 /// How long a process that has an idle time waits at least for its first frame: others have to be started.
-pub const FIRST_WAIT: Time = 60 * SECOND;
+pub(crate) const FIRST_WAIT: Time = 60 * SECOND;
 
 impl Serve {
     /// Ends after `idle` without a frame; without a first one, after [`FIRST_WAIT`] or after `idle`, whichever is longer.

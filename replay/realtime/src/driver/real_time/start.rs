@@ -31,7 +31,7 @@ const TELL: Duration = Duration::from_millis(100);
 const LEAD: Time = 20 * MS;
 
 /// What a run in real time is made of, beside its parts.
-pub struct RunOrder<'a> {
+pub(crate) struct RunOrder<'a> {
     /// `[transport]`.
     pub plan: &'a TransportPlan,
     /// Which roles this process has.

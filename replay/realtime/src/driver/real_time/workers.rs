@@ -289,6 +289,7 @@ impl<'a> WorkersRole<'a> {
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
         let end = self.workers.end();
         self.counters.clipped = end.clipped;
+        end.counters.iter().for_each(|own| self.counters.count(own));
         outcome.counters.add(&self.counters);
         outcome.counters.acks_received += self.host.acks_received;
         outcome.counters.foreign += self.host.foreign;
@@ -296,9 +297,7 @@ impl<'a> WorkersRole<'a> {
         outcome.skipped = self.skipped;
         outcome.cut = self.cut;
         outcome.faults.extend(self.fault.take());
-        if !self.cut && !outcome.interrupted {
-            outcome.faults.extend(end.unfinished.map(|why| Fault::Unfinished { why }));
-        }
+        outcome.faults.extend(end.faults(!self.cut && !outcome.interrupted));
         outcome.faults.extend(end.failure.map(|why| Fault::WorkersStopped { why }));
         let span = self.last_update - self.first.min(self.last_update);
         rate(self.sent, self.bytes, self.last_bytes, span, outcome);

@@ -9,7 +9,7 @@ const RANKS_MAX: u32 = 4096;
 
 /// Variables that a launcher sets.
 #[derive(Debug, Clone, Copy)]
-pub struct Launcher {
+pub(crate) struct Launcher {
     /// Its name.
     pub name: &'static str,
     /// Holds the rank, from 0.
@@ -22,7 +22,7 @@ pub struct Launcher {
 
 /// In the order in which they are looked for: explicit settings come first, and `mpirun` before the batch step
 /// of Slurm in which it was called, whose variables it passes on.
-pub static LAUNCHERS: &[Launcher] = &[
+pub(crate) static LAUNCHERS: &[Launcher] = &[
     Launcher { name: "PKTGEN_RANK", rank: "PKTGEN_RANK", ranks: "PKTGEN_RANKS", job: Some("PKTGEN_JOB") },
     Launcher {
         name: "Open MPI",

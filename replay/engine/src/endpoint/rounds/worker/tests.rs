@@ -1,0 +1,140 @@
+//! A window that slides: what may leave, what is sent again, and how the window follows marks.
+
+use std::sync::Arc;
+
+use pktgen_core::record::Training;
+use pktgen_core::seed::Seed;
+use pktgen_workload::dense::DensePlan;
+
+use super::super::{Scaling, WindowControl};
+use super::*;
+
+const BLOCKS: u32 = 40;
+
+struct Bed {
+    worker: Worker,
+    settings: Settings,
+    layout: Layout,
+    host: Host,
+    now: Time,
+}
+
+impl Bed {
+    fn new(window: u32, settings: impl FnOnce(Settings) -> Settings) -> Self {
+        let plan = DensePlan {
+            elements_total: u64::from(BLOCKS) * 64,
+            elements_per_packet: 64,
+            compute: 0,
+            ..DensePlan::default()
+        };
+        let layout = Layout::new(Arc::new(Dense::new(plan, Seed(1)).unwrap()), Scaling::Fixed(1.0), window);
+        let settings = settings(Settings {
+            window,
+            order: Order::Sliding,
+            control: None,
+            gaps: false,
+            missed: Missed::Compute,
+            typical: 0,
+            measured: false,
+            retransmit: None,
+            training: Training::default(),
+        });
+        let mut worker = Worker::new(0, &layout, &settings);
+        let mut host = Host::default();
+        worker.begin(0, &layout, &settings, &mut host);
+        Bed { worker, settings, layout, host, now: 0 }
+    }
+
+    /// All that it sends now, each frame leaving at once.
+    fn send(&mut self) -> Vec<(u32, u8)> {
+        let mut sent = Vec::new();
+        while self.worker.wake(&self.settings) <= self.now {
+            let Some((block, attempt)) = self.worker.next(self.now, &self.settings) else { break };
+            let seq = self.worker.iteration * BLOCKS + block;
+            self.worker.left(PacketId::new(0, seq, attempt), BLOCKS, self.now, &self.settings);
+            sent.push((block, attempt));
+        }
+        sent
+    }
+
+    fn result(&mut self, block: u32, congested: bool) {
+        self.now += 1;
+        let seq = self.worker.iteration * BLOCKS + block;
+        let head = ResultHead { job: None, seq, count: 1, degraded: false, exponent: 0, congested };
+        self.worker.arrived(&head, self.now, BLOCKS, &self.settings);
+        self.worker.end_if_all(self.now, &self.layout, &self.settings, &mut self.host);
+    }
+}
+
+fn first(blocks: std::ops::Range<u32>) -> Vec<(u32, u8)> {
+    blocks.map(|block| (block, 0)).collect()
+}
+
+#[test]
+fn no_block_leaves_a_window_beyond_the_oldest_without_a_result() {
+    let mut bed = Bed::new(5, |settings| settings);
+    assert_eq!(bed.send(), first(0..5));
+    bed.result(1, false);
+    bed.result(2, false);
+    assert_eq!(bed.send(), [], "0 holds all others up");
+    bed.result(0, false);
+    assert_eq!(bed.send(), first(5..8));
+    (3..BLOCKS).for_each(|block| {
+        bed.result(block, false);
+        bed.send();
+    });
+    assert_eq!(bed.worker.iteration, 1);
+    assert_eq!(bed.send(), [], "it began within the last call");
+    assert_eq!(bed.worker.next, 5);
+}
+
+#[test]
+fn what_later_results_overtake_is_sent_again_once() {
+    let mut bed = Bed::new(6, |settings| Settings { gaps: true, ..settings });
+    assert_eq!(bed.send(), first(0..6));
+    bed.result(2, false);
+    assert_eq!(bed.send(), [(0, 1), (1, 1)]);
+    bed.result(4, false);
+    assert_eq!(bed.send(), [(3, 1)], "2 has a result, 0 and 1 have been sent again");
+    bed.result(5, false);
+    assert_eq!(bed.send(), []);
+    bed.result(0, false);
+    bed.result(1, false);
+    assert_eq!(bed.send(), first(6..9), "3 is the oldest");
+}
+
+#[test]
+fn silence_sends_the_oldest_again_and_waits_twice_as_long() {
+    let mut bed = Bed::new(3, |settings| Settings { retransmit: Some(100), ..settings });
+    assert_eq!(bed.send(), first(0..3));
+    for (at, attempt) in [(100, 1), (300, 2), (700, 3)] {
+        bed.now = at - 1;
+        assert_eq!((bed.worker.wake(&bed.settings), bed.send()), (at, vec![]));
+        bed.now = at;
+        assert_eq!(bed.send(), [(0, attempt)]);
+    }
+    bed.result(1, false);
+    assert_eq!(bed.worker.wake(&bed.settings), bed.now + 100, "something came");
+    bed.result(0, false);
+    assert_eq!(bed.send(), first(3..5));
+    bed.now += 100;
+    assert_eq!(bed.send(), [(2, 1)]);
+}
+
+/// Once a window, with the result that ends it: half of it if that is marked, else a step more.
+#[test]
+fn a_window_follows_the_marks_of_results() {
+    let mut bed = Bed::new(10, |settings| Settings { control: Some(WindowControl { step: 4 }), ..settings });
+    let mut windows = Vec::new();
+    bed.send();
+    for block in 0..BLOCKS - 1 {
+        // Marked are those that end the first two windows, and others that do not count.
+        bed.result(block, [3, 9, 11, 14].contains(&block));
+        bed.send();
+        if windows.last() != Some(&bed.worker.window().0) {
+            windows.push(bed.worker.window().0);
+        }
+    }
+    assert_eq!(windows, [10, 5, 2, 6, 10]);
+    assert_eq!(bed.worker.window().1, 2, "halved twice");
+}

@@ -1,0 +1,402 @@
+//! ATP's switch, as its public P4 program works (`p4src/p4ml.p4`).
+//!
+//! A packet names the aggregator that its worker hashed it to. An aggregator belongs to the packets of one job and number from the
+//! first of them on, until the result passes on its way back: so it is taken for a round trip to the parameter server. A packet that
+//! finds it taken by others is marked as a collision and goes on to the server, which sums it. One that was sent again takes what the
+//! aggregator holds with it, and frees it. The switch takes no time of its own here; docs/atp.md says where we choose.
+
+mod aggregators;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashSet, VecDeque};
+
+use pktgen_core::config::Section;
+use pktgen_core::record::{Action, Counter, PacketId, Reason};
+use pktgen_core::registry::Named;
+use pktgen_core::time::Time;
+use pktgen_core::topology::NO_PORT;
+use pktgen_core::{Error, Result};
+use pktgen_engine::frame::{Frame, Kind, Pool};
+use pktgen_engine::target::context::Context;
+use pktgen_engine::target::program::{Expected, Place, Program, ProgramKind};
+use pktgen_wire::wire::frame::{
+    HEAD, has_udp_checksum, is_congestion_marked, refit, set_source, set_udp_checksum, source_ip, worker_ip, worker_of,
+};
+
+use crate::format::{BYTES, Header, Name, PORT, WORKER_PORT, values_mut};
+use crate::hash::AGGREGATORS_MAX;
+use aggregators::{Aggregators, Outcome, Part};
+
+/// Bits of a bitmap.
+pub(crate) const WORKERS_MAX: usize = 32;
+
+/// `program = "atp"`.
+pub(crate) struct AtpKind;
+
+impl Named for AtpKind {
+    fn name(&self) -> &'static str {
+        "atp"
+    }
+    fn about(&self) -> &'static str {
+        "ATP's switch: sums in hashed aggregators, and sends what collides on to the server"
+    }
+}
+
+impl ProgramKind for AtpKind {
+    fn keys(&self) -> &'static [&'static str] {
+        &["aggregators"]
+    }
+
+    fn format(&self) -> Option<&'static str> {
+        Some("atp_udp")
+    }
+
+    fn expected(&self, _per_cluster: u32) -> Expected {
+        Expected::MergesUnderLoad
+    }
+
+    fn queue(&self) -> &'static str {
+        "atp"
+    }
+
+    fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
+        let count = section.get_in("aggregators", u32::from(AGGREGATORS_MAX), 0..=u32::from(AGGREGATORS_MAX))?;
+        for (number, job) in place.jobs.iter().enumerate() {
+            if job.sources.iter().any(|source| source.worker.is_none()) {
+                return Err(Error::config(format!(
+                    "{}: \"atp\" on node {} has another device between it and workers of job {number}; this version sums at one \
+                     device on the way, so use topology.kind = \"star\"",
+                    section.place("program"),
+                    place.node
+                )));
+            }
+            if job.sources.len() > WORKERS_MAX {
+                return Err(Error::config(format!(
+                    "{}: job {number} has {} workers, and a bitmap {WORKERS_MAX} bits; give workload.workers_per_cluster = \
+                     {WORKERS_MAX} or less",
+                    section.place("program"),
+                    job.sources.len()
+                )));
+            }
+        }
+        Ok(Box::new(Atp::new(place, count as u16)))
+    }
+}
+
+/// Who a worker is.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    worker: u32,
+    job: u16,
+    source: u8,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    packets: u64,
+    whole: u64,
+    collisions: u64,
+    flushed: u64,
+    duplicates: u64,
+    late: u64,
+    results: u64,
+}
+
+struct Atp {
+    aggregators: Aggregators,
+    /// By worker; none of those that are not below this switch.
+    members: Vec<Option<Member>>,
+    /// Workers below this switch, by job.
+    sizes: Vec<u8>,
+    /// By job: numbers whose result has passed.
+    passed: Vec<Numbers>,
+    /// By worker: numbers whose first transmission came. The public program has neither; books need both.
+    seen: Vec<Numbers>,
+    /// Packets that were sent again and came, for the same reason.
+    resent: Recent,
+    now: Time,
+    counts: Counts,
+    place: Place,
+}
+
+/// A bit for each number that packets of a job have on the wire, of the last half of them.
+#[derive(Clone)]
+struct Numbers(Vec<u64>);
+
+impl Numbers {
+    fn new() -> Self {
+        Numbers(vec![0; (1 << 16) / 64])
+    }
+
+    /// How many numbers there are: 0 is none.
+    const COUNT: usize = u16::MAX as usize;
+
+    fn has(&self, seq: u16) -> bool {
+        self.0[usize::from(seq) / 64] >> (seq % 64) & 1 == 1
+    }
+
+    /// It is remembered until half of all numbers later.
+    fn add(&mut self, seq: u16) {
+        self.0[usize::from(seq) / 64] |= 1 << (seq % 64);
+        let old = (usize::from(seq).max(1) - 1 + Self::COUNT / 2) % Self::COUNT + 1;
+        self.0[old / 64] &= !(1 << (old % 64));
+    }
+}
+
+/// The latest packets that came, as many as a network can hold copies of.
+struct Recent {
+    ids: HashSet<u64>,
+    order: VecDeque<u64>,
+}
+
+impl Recent {
+    const MOST: usize = 1 << 13;
+
+    fn new() -> Self {
+        // Twice the room, so that nothing is made anew while it is full.
+        Recent { ids: HashSet::with_capacity(2 * Self::MOST), order: VecDeque::with_capacity(Self::MOST) }
+    }
+
+    /// Notes a packet; returns whether it is new.
+    fn is_first(&mut self, packet: PacketId) -> bool {
+        if !self.ids.insert(packet.0) {
+            return false;
+        }
+        if self.order.len() == Self::MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+        self.order.push_back(packet.0);
+        true
+    }
+}
+
+impl Atp {
+    fn new(place: Place, aggregators: u16) -> Self {
+        let mut members = vec![None; place.workers.len()];
+        for (job, at) in place.jobs.iter().enumerate() {
+            for source in &at.sources {
+                if let Some(worker) = source.worker
+                    && let Some(own) = members.get_mut(worker as usize)
+                {
+                    *own = Some(Member { worker, job: job as u16, source: source.id });
+                }
+            }
+        }
+        Atp {
+            aggregators: Aggregators::new(aggregators),
+            seen: vec![Numbers::new(); members.len()],
+            resent: Recent::new(),
+            members,
+            sizes: place.jobs.iter().map(|job| job.sources.len() as u8).collect(),
+            passed: vec![Numbers::new(); place.jobs.len()],
+            now: 0,
+            counts: Counts::default(),
+            place,
+        }
+    }
+
+    /// The header of a worker's packet, and who the worker is; or why it is none.
+    #[inline]
+    fn identify(&self, frame: &Frame, pool: &Pool) -> Result<(Header, Member), Reason> {
+        let header = header_of(frame, pool).filter(|header| !header.ack).ok_or(Reason::Malformed)?;
+        let worker = worker_of(source_ip(pool.frame(frame)), self.members.len()).ok_or(Reason::UnknownSource)?;
+        let member = self.members[worker as usize].ok_or(Reason::UnknownSource)?;
+        if header.app != member.job + 1 {
+            return Err(Reason::UnknownJob);
+        }
+        if header.bitmap != 1 << member.source {
+            return Err(Reason::UnknownSource);
+        }
+        if header.workers != self.sizes[usize::from(member.job)] {
+            return Err(Reason::WrongCount);
+        }
+        Ok((header, member))
+    }
+
+    /// A packet of a worker.
+    fn take(&mut self, frame: &Frame, context: &mut Context) {
+        self.counts.packets += 1;
+        let (mut header, member) = match self.identify(frame, context.pool) {
+            Ok(found) => found,
+            Err(reason) => return context.drop(*frame, reason),
+        };
+        // Floats that no integer holds are the server's.
+        if header.overflow {
+            return self.to_server(*frame, context);
+        }
+        header.congested |= is_congestion_marked(context.pool.frame(frame));
+        if header.resent && !self.resent.is_first(frame.packet) {
+            self.counts.duplicates += 1;
+            return context.pool.release(frame.buffer);
+        }
+        if !header.resent && self.came_before(&header, member, frame, context) {
+            return;
+        }
+        let values = &*values_mut(context.pool.payload_mut(frame));
+        let part = Part { header: &header, packet: frame.packet, values };
+        match self.aggregators.offer(&part) {
+            Outcome::Opens => {
+                context.books.passes(frame.t, frame, Action::Arrived);
+                context.pool.release(frame.buffer);
+            }
+            Outcome::Joins(first) => {
+                context.books.yields(frame.t, frame.packet, Action::Merged, first);
+                context.pool.release(frame.buffer);
+            }
+            Outcome::Whole(first) => {
+                self.counts.whole += 1;
+                self.leave_with(first, header, frame, context);
+            }
+            Outcome::Flushed(first) => {
+                self.counts.flushed += 1;
+                self.leave_with(Some(first), header, frame, context);
+            }
+            Outcome::FlushedBy(first) => {
+                self.counts.flushed += 1;
+                self.leave_as(first, header, frame, context);
+            }
+            Outcome::Passes => self.to_server(*frame, context),
+            Outcome::Collides => {
+                self.counts.collisions += 1;
+                let own = Frame { buffer: context.pool.unshare(frame.buffer), ..*frame };
+                emit(&Header { collision: true, ..header }, &own, context.pool);
+                self.to_server(own, context);
+            }
+        }
+    }
+
+    /// A first transmission that came before, as a copy that a network made, or whose result has passed, ends here; the public
+    /// program would let some of them take an aggregator for nothing. Of a sum that is complete a copy brings one more to the server.
+    fn came_before(&mut self, header: &Header, member: Member, frame: &Frame, context: &mut Context) -> bool {
+        let seen = &mut self.seen[member.worker as usize];
+        if seen.has(header.seq) {
+            self.counts.duplicates += 1;
+            if !self.aggregators.is_whole(header) {
+                context.pool.release(frame.buffer);
+                return true;
+            }
+            // What it says has been said under another name: it has no place in the books.
+            let again = Frame { kind: Kind::Request, ..*frame };
+            self.write(*header, &again, context);
+            self.to_server(again, context);
+            return true;
+        }
+        seen.add(header.seq);
+        let late = self.passed[usize::from(member.job)].has(header.seq);
+        if late {
+            self.counts.late += 1;
+            context.drop(*frame, Reason::Late);
+        }
+        late
+    }
+
+    /// The packet leaves with the sum; what was there before joins it.
+    fn leave_with(&mut self, before: Option<PacketId>, header: Header, frame: &Frame, context: &mut Context) {
+        if let Some(before) = before {
+            context.books.yields(frame.t, before, Action::Merged, frame.packet);
+        }
+        self.write(header, frame, context);
+        self.to_server(*frame, context);
+    }
+
+    /// The packet, which is in the sum already, leaves with it, under the name of the one that stands for the sum.
+    fn leave_as(&mut self, first: PacketId, header: Header, frame: &Frame, context: &mut Context) {
+        context.books.dropped(frame.t, frame, Reason::Duplicate, Some(first));
+        let worker = first.worker();
+        let source = self.members.get(worker as usize).copied().flatten().map_or(0, |member| member.source);
+        let name = Name { number: Name::of(header.key).number, attempt: first.attempt(), source };
+        let frame = Frame { packet: first, worker, ..*frame };
+        let bytes = &mut context.pool.bytes_mut(frame.buffer)[..usize::from(frame.len)];
+        set_source(bytes, worker_ip(worker));
+        refit(bytes, (WORKER_PORT, PORT));
+        self.write(Header { key: name.key(), ..header }, &frame, context);
+        self.to_server(frame, context);
+    }
+
+    /// Writes what the aggregator holds, and from whom, into a packet.
+    fn write(&self, header: Header, frame: &Frame, context: &mut Context) {
+        let (bitmap, congested) = self.aggregators.read(values_mut(context.pool.payload_mut(frame)));
+        emit(&Header { bitmap, congested: header.congested || congested, ..header }, frame, context.pool);
+    }
+
+    fn to_server(&self, frame: Frame, context: &mut Context) {
+        let port = self.place.routes.get(usize::from(self.place.server)).copied().unwrap_or(NO_PORT);
+        context.emit(port, frame);
+    }
+
+    /// A packet of the server goes to all workers of its job, and frees its aggregator.
+    fn back(&mut self, frame: &Frame, context: &mut Context) {
+        let header = header_of(frame, context.pool).filter(|header| header.ack && frame.cluster + 1 == header.app);
+        let Some(header) = header.filter(|_| usize::from(frame.cluster) < self.passed.len()) else {
+            return context.drop(*frame, Reason::Malformed);
+        };
+        // A request for floats frees nothing.
+        if !header.overflow || header.resent {
+            self.passed[usize::from(frame.cluster)].add(header.seq);
+            if let Some(first) = self.aggregators.free(header.app, header.seq, header.aggregator) {
+                context.books.lost(frame.t, first, Reason::Late);
+            }
+        }
+        self.counts.results += 1;
+        let ports = self.place.jobs.get(usize::from(frame.cluster)).map_or(&[][..], |job| &job.ports);
+        let Some((last, others)) = ports.split_last() else {
+            return context.drop(*frame, Reason::NoRoute);
+        };
+        for &port in others {
+            let copy = context.share(frame);
+            context.emit_around(port, copy);
+        }
+        context.emit_around(*last, *frame);
+    }
+}
+
+/// The header of a packet with our fixed headers before it.
+#[inline]
+fn header_of(frame: &Frame, pool: &Pool) -> Option<Header> {
+    let whole = usize::from(frame.head) == HEAD && usize::from(frame.len) == HEAD + BYTES;
+    if whole { Header::parse(pool.payload(frame)) } else { None }
+}
+
+/// Writes a header into a packet that is there.
+fn emit(header: &Header, frame: &Frame, pool: &mut Pool) {
+    let bytes = &mut pool.bytes_mut(frame.buffer)[..usize::from(frame.len)];
+    header.emit(&mut bytes[HEAD..]);
+    if has_udp_checksum(bytes) {
+        set_udp_checksum(bytes);
+    }
+}
+
+impl Program for Atp {
+    fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
+        for frame in burst {
+            // Rows are in the order of time, whatever the clocks of two wires say.
+            self.now = self.now.max(frame.t);
+            let frame = Frame { t: self.now, ..*frame };
+            match frame.kind {
+                Kind::Update => self.take(&frame, context),
+                Kind::Result => self.back(&frame, context),
+                Kind::Plain | Kind::Control | Kind::Request => {
+                    let port = self.place.routes.get(usize::from(frame.flow)).copied().unwrap_or(NO_PORT);
+                    context.emit(port, frame);
+                }
+            }
+        }
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        vec![
+            Counter::sum("packets", self.counts.packets),
+            Counter::sum("sums_whole", self.counts.whole),
+            Counter::sum("collisions", self.counts.collisions),
+            Counter::sum("sums_flushed", self.counts.flushed),
+            Counter::sum("duplicates", self.counts.duplicates),
+            Counter::sum("late", self.counts.late),
+            Counter::sum("results", self.counts.results),
+            Counter::largest("aggregators_max", self.aggregators.in_use_max as u64),
+            Counter::sum("aggregators_at_end", self.aggregators.in_use as u64),
+        ]
+    }
+}

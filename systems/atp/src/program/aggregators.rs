@@ -1,0 +1,200 @@
+//! The registers of the switch, and what its stateful units do to them (`p4src/includes/common.p4`, `registers.p4`).
+//!
+//! One entry for both halves of a packet: the public program works on them one after the other, and always alike.
+
+use pktgen_core::record::PacketId;
+use pktgen_wire::wire::integers::{emit_values, set_values};
+
+use crate::format::{ELEMENTS, Header};
+
+/// A packet of a worker, as the aggregator that it names sees it.
+pub(super) struct Part<'a> {
+    pub(super) header: &'a Header,
+    /// What the books call it.
+    pub(super) packet: PacketId,
+    /// Its values, as they lie in it.
+    pub(super) values: &'a [u8],
+}
+
+/// What happens to a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The aggregator was free, and is the packet's.
+    Opens,
+    /// It is in the sum, which this packet stands for.
+    Joins(PacketId),
+    /// The sum is complete with it, and leaves in it; another packet stood for the sum, unless this one is all of it.
+    Whole(Option<PacketId>),
+    /// It was sent again, and leaves with the sum, which it has joined; this packet stood for it.
+    Flushed(PacketId),
+    /// The same where it is in the sum already.
+    FlushedBy(PacketId),
+    /// It was sent again and finds nothing of its own.
+    Passes,
+    /// The aggregator is another packet's.
+    Collides,
+}
+
+/// An aggregator.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// Job and number of its packets, 0 if it is free: jobs count from 1.
+    owner: u32,
+    bitmap: u32,
+    /// Contributions.
+    count: u8,
+    congested: bool,
+    /// The packet that stands for the sum; none when it has left.
+    first: Option<PacketId>,
+}
+
+const FREE: Entry = Entry { owner: 0, bitmap: 0, count: 0, congested: false, first: None };
+
+/// All aggregators.
+pub(super) struct Aggregators {
+    entries: Vec<Entry>,
+    sums: Vec<i32>,
+    /// What leaves with the packet at hand: its values, from whom, and whether one of them met congestion.
+    out: [i32; ELEMENTS],
+    out_bitmap: u32,
+    out_congested: bool,
+    pub(super) in_use: usize,
+    pub(super) in_use_max: usize,
+}
+
+/// What a register does: saturates, and then stays (`noequ0_write_data_entry` of `registers.p4`).
+#[inline]
+fn add(register: i32, value: i32) -> i32 {
+    if register < i32::MAX && register > -i32::MAX { register.saturating_add(value) } else { register }
+}
+
+fn owner(app: u16, seq: u16) -> u32 {
+    u32::from(app) << 16 | u32::from(seq)
+}
+
+impl Aggregators {
+    pub(super) fn new(count: u16) -> Self {
+        Aggregators {
+            entries: vec![FREE; usize::from(count)],
+            sums: vec![0; usize::from(count) * ELEMENTS],
+            out: [0; ELEMENTS],
+            out_bitmap: 0,
+            out_congested: false,
+            in_use: 0,
+            in_use_max: 0,
+        }
+    }
+
+    /// Is the sum of this packet complete, and still here? What leaves is then that sum.
+    pub(super) fn is_whole(&mut self, header: &Header) -> bool {
+        let at = usize::from(header.aggregator);
+        let id = owner(header.app, header.seq);
+        let Some(entry) = self.entries.get(at).filter(|own| own.owner == id && own.count == header.workers) else {
+            return false;
+        };
+        self.out.copy_from_slice(&self.sums[at * ELEMENTS..][..ELEMENTS]);
+        (self.out_bitmap, self.out_congested) = (entry.bitmap, entry.congested);
+        true
+    }
+
+    /// A packet of a worker that is no overflow; a first transmission does not come twice.
+    pub(super) fn offer(&mut self, part: &Part) -> Outcome {
+        let (header, at) = (part.header, usize::from(part.header.aggregator));
+        let id = owner(header.app, header.seq);
+        let Some(entry) = self.entries.get_mut(at) else {
+            return if header.resent { Outcome::Passes } else { Outcome::Collides };
+        };
+        let is_own = entry.owner == id;
+        match header.resent {
+            true if !is_own => return Outcome::Passes,
+            true => return self.flush(at, part),
+            false if !is_own && entry.owner != 0 => return Outcome::Collides,
+            false => {}
+        }
+        if !is_own {
+            *entry = Entry { owner: id, ..FREE };
+            self.in_use += 1;
+            self.in_use_max = self.in_use_max.max(self.in_use);
+        }
+        let sums = &mut self.sums[at * ELEMENTS..][..ELEMENTS];
+        let before = entry.bitmap;
+        let met = entry.congested;
+        entry.congested |= header.congested;
+        entry.bitmap |= header.bitmap;
+        entry.count += 1;
+        match before {
+            0 => set_values(sums, part.values),
+            _ => add_values(sums, part.values),
+        }
+        if entry.count == header.workers {
+            self.out.copy_from_slice(sums);
+            (self.out_bitmap, self.out_congested) = (entry.bitmap, met);
+            return Outcome::Whole(entry.first.take());
+        }
+        match entry.first {
+            Some(first) => Outcome::Joins(first),
+            None => {
+                entry.first = Some(part.packet);
+                Outcome::Opens
+            }
+        }
+    }
+
+    /// A packet that was sent again takes along what its aggregator holds, and frees it.
+    fn flush(&mut self, at: usize, part: &Part) -> Outcome {
+        let entry = std::mem::replace(&mut self.entries[at], FREE);
+        self.in_use -= 1;
+        let sums = &mut self.sums[at * ELEMENTS..][..ELEMENTS];
+        let is_in = entry.bitmap & part.header.bitmap != 0;
+        if !is_in {
+            add_values(sums, part.values);
+        }
+        self.out.copy_from_slice(sums);
+        (self.out_bitmap, self.out_congested) = (entry.bitmap | part.header.bitmap, entry.congested);
+        match (entry.first, is_in) {
+            (Some(first), false) => Outcome::Flushed(first),
+            (Some(first), true) => Outcome::FlushedBy(first),
+            // The sum was complete and has left: what was sent again leaves alone, with all of it.
+            (None, _) => Outcome::Passes,
+        }
+    }
+
+    /// Writes what leaves into the packet at hand; returns from whom it is, and whether one of them met congestion.
+    pub(super) fn read(&self, values: &mut [u8]) -> (u32, bool) {
+        emit_values(&self.out, values);
+        (self.out_bitmap, self.out_congested)
+    }
+
+    /// The result of a number passes: its aggregator is free. Returns the packet that stands for a sum that never left.
+    pub(super) fn free(&mut self, app: u16, seq: u16, aggregator: u16) -> Option<PacketId> {
+        let entry = self.entries.get_mut(usize::from(aggregator)).filter(|entry| entry.owner == owner(app, seq))?;
+        self.in_use -= 1;
+        std::mem::replace(entry, FREE).first
+    }
+}
+
+/// Adds values as the registers do.
+fn add_values(sums: &mut [i32], values: &[u8]) {
+    for (sum, value) in sums.iter_mut().zip(values.as_chunks::<4>().0) {
+        *sum = add(*sum, i32::from_be_bytes(*value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_saturate_and_stay() {
+        for (register, value, sum) in [
+            (5, -7, -2),
+            (i32::MAX - 1, 5, i32::MAX),
+            (i32::MAX, -5, i32::MAX),
+            (-i32::MAX + 1, -9, i32::MIN),
+            (-i32::MAX, 9, -i32::MAX),
+            (i32::MIN, 9, i32::MIN),
+        ] {
+            assert_eq!(add(register, value), sum, "{register} + {value}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! ATP's parameter server (`server/ParameterServer.cc` of the public code): it sums what reaches it, whole or in parts, and answers
+//! a packet's number when it has the contributions of all workers, with one result that the switch sends to all of them.
+//!
+//! Values of a number are kept until no worker can lack its result: workers send less than a window beyond the oldest result that
+//! they lack, so what comes for one number says that everybody has the results of two windows before it.
+
+#[cfg(test)]
+mod tests;
+
+use pktgen_core::config::Section;
+use pktgen_core::record::{Counter, PacketId, Received};
+use pktgen_core::time::{NEVER, SECOND, Time};
+use pktgen_core::topology::NodeId;
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+use pktgen_engine::endpoint::roster::received_in_training;
+use pktgen_engine::endpoint::rounds::ALL_WORKERS;
+use pktgen_engine::endpoint::{Delivery, Facts, Host, Outgoing, Receiver, Server, ServerEnd};
+use pktgen_engine::frame::{Frame, Kind, Pool};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, is_congestion_marked, set_udp_checksum};
+use pktgen_wire::wire::integers::{add_values, emit_values, set_values};
+
+use crate::format::{
+    BYTES, ELEMENTS, Header, Name, PORT, SECOND as SECOND_HALF, UDP_FRAME_BYTES, WORKER_PORT, values, values_mut,
+};
+use crate::hash::Moves;
+use crate::workers::{read_aggregators, read_window};
+
+/// Keys of `[endpoint]` that only the server reads.
+pub(crate) const KEYS: &[&str] = &["service_time"];
+
+/// What is known of a number.
+#[derive(Debug, Default)]
+struct Entry {
+    /// The number, and 1: 0 is none.
+    known: u32,
+    bitmap: u32,
+    sums: Vec<i32>,
+    collided: bool,
+    congested: bool,
+    /// Packets that were taken: a copy of one is no other.
+    packets: Vec<PacketId>,
+}
+
+impl Entry {
+    fn begin(&mut self, known: u32) {
+        self.known = known;
+        self.bitmap = 0;
+        (self.collided, self.congested) = (false, false);
+        self.packets.clear();
+        self.sums.resize(ELEMENTS, 0);
+    }
+}
+
+/// One job.
+struct Job {
+    /// By number modulo their count.
+    entries: Vec<Entry>,
+    /// One more than the highest number that is complete.
+    complete_to: u32,
+    moves: Moves,
+    /// Headers of results.
+    all: Template,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    packets: u64,
+    parts: u64,
+    duplicates: u64,
+    collisions: u64,
+    stale: u64,
+    results: u64,
+    results_again: u64,
+}
+
+/// The server.
+pub(crate) struct AtpServer {
+    facts: Facts,
+    workers: u8,
+    window: u32,
+    service: Time,
+    /// Until when it works.
+    busy_until: Time,
+    busy: Time,
+    jobs: Vec<Job>,
+    counts: Counts,
+}
+
+/// Opens the server.
+pub(crate) fn open(section: &mut Section, facts: &Facts) -> Result<Receiver> {
+    let service: Span = section.get("service_time", "0ns")?;
+    if !(0..=SECOND).contains(&service.ps()) {
+        return Err(Error::config(format!("{}: {service} is not from 0ns to 1s", section.place("service_time"))));
+    }
+    let window = read_window(section)?;
+    let aggregators = read_aggregators(section, window)?;
+    let service = if facts.real_time { 0 } else { service.ps() };
+    Ok(Receiver::passive(AtpServer::new(facts, window, aggregators, service)))
+}
+
+impl AtpServer {
+    fn new(facts: &Facts, window: u16, aggregators: u16, service: Time) -> Self {
+        let workers = facts.training.0;
+        let jobs = (facts.workers.len() as u32).checked_div(workers).unwrap_or(0) as u16;
+        let job = |job: u16| Job {
+            entries: (0..usize::from(window) * 2).map(|_| Entry::default()).collect(),
+            complete_to: 0,
+            moves: Moves::new(job + 1, aggregators, facts.seed),
+            all: Template::new((SERVER_IP, PORT), (group_ip(job), WORKER_PORT), UDP_FRAME_BYTES),
+        };
+        AtpServer {
+            workers: workers as u8,
+            window: u32::from(window),
+            service,
+            busy_until: 0,
+            busy: 0,
+            jobs: (0..jobs).map(job).collect(),
+            facts: facts.clone(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// All bits of a job's bitmap.
+    fn whole(&self) -> u32 {
+        (1u64 << self.workers).wrapping_sub(1) as u32
+    }
+
+    /// The header of a packet that workers of a job may have sent, with its name.
+    fn known(&self, frame: &Frame, pool: &Pool) -> Option<(Header, Name)> {
+        let ours = matches!(frame.kind, Kind::Update | Kind::Request) && usize::from(frame.head) == HEAD;
+        let header = Header::parse(pool.payload(frame)).filter(|_| ours)?;
+        let name = Name::of(header.key);
+        let job = self.jobs.get(usize::from(header.app.checked_sub(1)?))?;
+        let fits = !header.ack && !header.overflow && header.workers == self.workers && header.seq == name.seq();
+        let own = header.bitmap != 0 && header.bitmap & !self.whole() == 0 && frame.cluster + 1 == header.app;
+        // No worker sends a window or more beyond what is complete.
+        let near = name.number < job.complete_to.saturating_add(self.window);
+        (fits && own && near).then_some((header, name))
+    }
+
+    fn receive(&mut self, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+        let Some((header, name)) = self.known(frame, pool) else {
+            host.foreign += 1;
+            return pool.release(frame.buffer);
+        };
+        self.counts.packets += 1;
+        self.counts.collisions += u64::from(header.collision);
+        let whole = self.whole();
+        let job = &mut self.jobs[usize::from(frame.cluster)];
+        job.moves.uses(header.aggregator);
+        let count = job.entries.len();
+        let entry = &mut job.entries[name.number as usize % count];
+        match entry.known.cmp(&(name.number + 1)) {
+            std::cmp::Ordering::Less => entry.begin(name.number + 1),
+            std::cmp::Ordering::Equal => {}
+            // All workers have its result.
+            std::cmp::Ordering::Greater => {
+                self.counts.stale += 1;
+                return pool.release(frame.buffer);
+            }
+        }
+        let copy = frame.kind != Kind::Update || entry.packets.contains(&frame.packet);
+        let before = entry.bitmap;
+        entry.collided |= header.collision;
+        entry.congested |= header.congested || is_congestion_marked(pool.frame(frame));
+        let accepted = take(entry, &header, pool.payload(frame), whole);
+        self.counts.parts += u64::from(accepted && header.bitmap != whole);
+        self.counts.duplicates += u64::from(!accepted);
+        let (now_whole, again) = (entry.bitmap == whole && before != whole, before == whole && header.resent);
+        if now_whole {
+            job.complete_to = job.complete_to.max(name.number + 1);
+        }
+        if !copy {
+            entry.packets.push(frame.packet);
+        }
+        let at = self.busy_until.max(frame.t) + self.service;
+        (self.busy_until, self.busy) = (at, self.busy + self.service);
+        if now_whole || again {
+            self.counts.results += u64::from(now_whole);
+            self.counts.results_again += u64::from(again);
+            self.answer(at, name.number, &header, frame, pool, host);
+        }
+        if copy {
+            return pool.release(frame.buffer);
+        }
+        let row = received_in_training(frame, self.facts.server);
+        let row = Received { count: header.bitmap.count_ones() as u16, accepted, ..row };
+        host.deliveries.push(Delivery { row, frame: *frame });
+    }
+
+    /// The result of a number, in a frame for all workers of the job.
+    fn answer(&mut self, t: Time, number: u32, asked: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) {
+        let job = &mut self.jobs[usize::from(frame.cluster)];
+        let count = job.entries.len();
+        let entry = &job.entries[number as usize % count];
+        let moved = entry.collided.then(|| job.moves.next(asked.aggregator));
+        let name = Name { number, attempt: 0, source: 0 };
+        let header = Header {
+            // The public server writes 1, for whom it is not known.
+            bitmap: 1,
+            ack: true,
+            collision: moved.is_some(),
+            congested: entry.congested,
+            second: asked.aggregator.wrapping_add(SECOND_HALF),
+            key: name.key(),
+            tensor: moved.map_or(asked.tensor, u32::from),
+            ..*asked
+        };
+        let buffer = pool.take();
+        let bytes = &mut pool.bytes_mut(buffer)[..UDP_FRAME_BYTES];
+        job.all.emit(bytes);
+        header.emit(&mut bytes[HEAD..]);
+        emit_values(&entry.sums, values_mut(&mut bytes[HEAD..]));
+        if self.facts.udp_checksum {
+            set_udp_checksum(bytes);
+        }
+        let first = u32::from(frame.cluster) * u32::from(self.workers);
+        let frame = Frame {
+            t,
+            packet: PacketId::new(first, number, 0),
+            buffer,
+            worker: first,
+            len: (HEAD + BYTES) as u16,
+            cluster: frame.cluster,
+            flow: ALL_WORKERS,
+            head: HEAD as u8,
+            kind: Kind::Result,
+        };
+        host.outgoing.push(Outgoing { node: self.facts.server, frame, record: None });
+    }
+}
+
+/// Takes a packet's values: a whole sum in place of all that is there, a part if nobody in it is there already. Was it taken?
+fn take(entry: &mut Entry, header: &Header, payload: &[u8], whole: u32) -> bool {
+    let Some(values) = values(payload) else { return false };
+    let replaces = header.bitmap == whole && entry.bitmap != whole;
+    if !replaces && entry.bitmap & header.bitmap != 0 {
+        return false;
+    }
+    match entry.bitmap {
+        _ if replaces => set_values(&mut entry.sums, values),
+        0 => set_values(&mut entry.sums, values),
+        _ => add_values(&mut entry.sums, values),
+    }
+    entry.bitmap |= header.bitmap;
+    true
+}
+
+impl Server for AtpServer {
+    fn next_wake(&self) -> Time {
+        NEVER
+    }
+
+    fn watches(&self) -> Time {
+        NEVER
+    }
+
+    fn pull(&mut self, _until: Time, _pool: &mut Pool, _host: &mut Host) {}
+
+    fn on_burst(&mut self, _node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
+        for frame in burst {
+            self.receive(frame, pool, host);
+        }
+    }
+
+    fn end(&self, worked: Option<Time>) -> ServerEnd {
+        let Counts { packets, parts, duplicates, collisions, stale, results, results_again } = self.counts;
+        let counters = vec![
+            Counter::sum("server.busy_ns", ((self.busy + worked.unwrap_or(0)) / 1000).max(0) as u64),
+            Counter::sum("server.packets", packets),
+            Counter::sum("server.parts", parts),
+            Counter::sum("server.duplicates", duplicates),
+            Counter::sum("server.collisions", collisions),
+            Counter::sum("server.stale", stale),
+            Counter::sum("server.results", results),
+            Counter::sum("server.results_resent", results_again),
+            Counter::sum("server.moves", self.jobs.iter().map(|job| job.moves.made).sum()),
+        ];
+        ServerEnd { unfinished: None, counters, held: 0 }
+    }
+}
