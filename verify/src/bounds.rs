@@ -25,13 +25,13 @@ pub struct Bounds {
     pub window: Vec<Vec<(Ticks, Ticks)>>,
     /// Longest wait of an update that is appended, until its transmission starts.
     pub wait: Ticks,
-    /// Is at most one update per cluster in the device at a time?
+    /// Whether at most one update per cluster is in the device at a time.
     pub spread: bool,
-    /// Can updates of the cluster merge?
+    /// Whether updates of the cluster can merge.
     pub merges: Vec<bool>,
-    /// Can updates be dropped?
+    /// Whether updates can be dropped.
     pub drops: bool,
-    /// Can transmission control hold updates back?
+    /// Whether transmission control can hold updates back.
     pub holds: bool,
 }
 
@@ -58,7 +58,7 @@ impl Bounds {
         }
     }
 
-    /// Is every update sent and delivered alone?
+    /// Whether every update is sent and delivered alone.
     pub fn plain(&self, cluster: usize) -> bool {
         !self.merges[cluster] && !self.drops && !self.holds
     }
@@ -89,7 +89,7 @@ impl Bounds {
         Some(most + rest)
     }
 
-    /// Has update `b` certainly arrived after the queue entry that `a` belongs to, or any before, has left the device?
+    /// Whether update `b` has certainly arrived after the queue entry that `a` belongs to, or any before, has left the device.
     pub(crate) fn gone_before(&self, setup: &Setup, a: (usize, usize), b: (usize, usize)) -> bool {
         self.window[a.0][a.1].1 + self.wait + setup.service <= self.window[b.0][b.1].0
     }

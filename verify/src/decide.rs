@@ -78,7 +78,7 @@ pub struct Answer {
 pub struct Case {
     /// What was asked about.
     pub setup: Setup,
-    /// Do all behaviours keep the objective? With a counterexample where not.
+    /// Whether all behaviours keep the objective. With a counterexample where not.
     pub all: Answer,
     /// Does any? With a witness.
     pub any: Answer,
@@ -158,7 +158,7 @@ fn defect(what: &str) -> Error {
     Error::Invalid(format!("internal error of the verifier: {what}; please report it with the configuration"))
 }
 
-/// Is `run` an instance of `query`?
+/// Whether `run` is an instance of `query`.
 pub fn shows(setup: &Setup, run: &Run, query: Query) -> bool {
     let total = |v: usize| run.flows[v].total();
     match query {

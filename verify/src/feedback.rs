@@ -65,7 +65,7 @@ fn active(setup: &Setup, v: usize, j: usize) -> String {
     )
 }
 
-/// Is P_s = 1 for update `k`, by the ACK of entry `j`? For each N beyond Qmax from the age where the rule says so; P_s
+/// Whether P_s = 1 for update `k`, by the ACK of entry `j`. For each N beyond Qmax from the age where the rule says so; P_s
 /// falls as N grows, so "at most N active" may stand for "N active".
 fn certain(setup: &Setup, v: usize, j: usize, k: usize) -> String {
     let mut ways = vec![format!("(<= Q_{v}_{j} {})", setup.slots)];

@@ -24,7 +24,7 @@ pub struct Probe {
     pub period: Ticks,
     /// What was asked there.
     pub setup: Setup,
-    /// Do all behaviours keep the objective?
+    /// Whether all behaviours keep the objective.
     pub answer: Answer,
 }
 
@@ -80,7 +80,7 @@ impl Search<'_> {
         setup.check(&|key| key.to_owned()).is_ok().then_some(setup)
     }
 
-    /// Does it hold with `period`? None if it cannot be asked.
+    /// Whether it holds with `period`. None if it cannot be asked.
     fn probe(&mut self, period: Ticks) -> Result<Option<bool>> {
         if let Some(probe) = self.probes.get(&period) {
             return Ok(Some(probe.answer.verdict == Proof::Holds));

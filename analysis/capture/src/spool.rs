@@ -17,7 +17,7 @@ const STDIN: &str = "-";
 const WAIT: Duration = Duration::from_secs(3);
 const CHUNK: usize = 64 << 10;
 
-/// Is a capture at `path` no file that can be read again: standard input, or a pipe?
+/// Whether a capture at `path` can be read only once: standard input, or a pipe.
 pub(super) fn is_stream(path: &Path) -> bool {
     path.as_os_str() == STDIN || path.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
 }

@@ -43,7 +43,7 @@ pub struct Entry {
     pub tool: String,
     /// When the first of its runs was made, ns since 1970.
     pub created_unix_ns: u64,
-    /// Are all runs valid?
+    /// Whether all runs are valid.
     pub valid: bool,
     /// What was set beside the experiment file, seeds apart, as `key=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -191,7 +191,7 @@ pub fn is_update(cluster: u16) -> bool {
     cluster != NO_CLUSTER
 }
 
-/// Do the books tell of sums by key? Those are opened by a packet that is merged into itself.
+/// Whether the books have sums by key. Those are opened by a packet that is merged into itself.
 pub fn has_sums_by_key(records: &Records) -> bool {
     let books = &records.books;
     let itself = books.packet_in.iter().zip(&books.packet_out).zip(&books.action);

@@ -69,7 +69,7 @@ impl Line {
         Some(key)
     }
 
-    /// Is it what `definition` defines? The label `run` is that of several runs and says nothing of the metric.
+    /// Whether `definition` defines it. The label `run` is that of several runs and says nothing of the metric.
     pub fn is_of(&self, definition: &Definition) -> bool {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let labels = self.labels.iter().filter(|(name, _)| *name != "run");

@@ -17,7 +17,7 @@ pub trait Segments {
     fn len(&self) -> usize;
     /// Calls `each` with all of them, some at a time.
     fn scan(&self, each: &mut dyn FnMut(&[Segment])) -> Result<()>;
-    /// Are there none?
+    /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -22,7 +22,7 @@ pub trait Values {
         })?;
         Ok((low <= high).then_some((low, high)))
     }
-    /// Are there none?
+    /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

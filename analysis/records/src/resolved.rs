@@ -105,7 +105,7 @@ impl Analysis {
         Analysis::new(RunData::open_with(dir, options.no_verify)?, options)
     }
 
-    /// May its numbers be used? What the run says about itself, and what was found in its records: those must
+    /// Whether its numbers may be used. What the run says about itself, and what was found in its records: those must
     /// close, and say what its counters say.
     pub fn validity(&self) -> Validity {
         let mut facts = Facts::of(&self.manifest);
@@ -118,7 +118,7 @@ impl Analysis {
         judge(&facts)
     }
 
-    /// Are pairs summed by key? The parts of such a sum do not say how many updates they represent.
+    /// Whether pairs are summed by key. The parts of such a sum do not say how many updates they represent.
     pub fn has_sums_by_key(&self) -> bool {
         self.manifest.family() == Family::Pairs
     }

@@ -104,7 +104,7 @@ pub struct StateColumns {
     pub ack_age_ps: Vec<Option<i64>>,
     /// Probabilities of sending; none in entries about ACKs.
     pub p_send: Vec<Option<f32>>,
-    /// Was it sent? None in entries about ACKs.
+    /// Whether it was sent. None in entries about ACKs.
     pub sent: Vec<Option<bool>>,
 }
 
@@ -240,7 +240,7 @@ impl RunData {
     }
 }
 
-/// Was the run in `dir` left unfinished: a stream is still Arrow IPC, or the manifest says that it is running?
+/// Whether the run in `dir` was left unfinished: a stream is still Arrow IPC, or the manifest says that it is running.
 /// Such a run is recovered before it is read.
 pub fn is_unfinished(dir: &Path) -> Result<bool> {
     let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?;

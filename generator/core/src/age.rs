@@ -45,7 +45,7 @@ impl Sawtooth {
         }
     }
 
-    /// Was anything generated?
+    /// Whether anything was generated.
     pub fn started(&self) -> bool {
         self.start.is_some()
     }

@@ -45,7 +45,7 @@ impl Shard {
         self.of
     }
 
-    /// Does item number `index`, from 0, belong to this shard? Every item belongs to exactly one, and neighbours to
+    /// Whether item number `index`, from 0, belongs to this shard. Every item belongs to exactly one, and neighbours to
     /// different ones.
     pub fn takes(self, index: u64) -> bool {
         index % self.of == self.index - 1

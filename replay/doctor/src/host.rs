@@ -89,7 +89,7 @@ impl Host {
         names
     }
 
-    /// Is there such an interface?
+    /// Whether there is such an interface.
     pub(super) fn exists(&self, interface: &str) -> bool {
         let plain = !interface.is_empty() && !interface.contains('/') && interface != "." && interface != "..";
         plain && self.path(&format!("sys/class/net/{interface}")).is_dir()
@@ -100,7 +100,7 @@ impl Host {
         self.read(&format!("sys/class/net/{interface}/{file}"))
     }
 
-    /// Is the interface set up?
+    /// Whether the interface is set up.
     pub(super) fn is_up(&self, interface: &str) -> bool {
         let flags = self.of_interface(interface, "flags").unwrap_or_default();
         u32::from_str_radix(flags.trim_start_matches("0x"), 16).is_ok_and(|flags| flags & 1 != 0)
@@ -120,7 +120,7 @@ impl Host {
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
 
-    /// Has this process this capability in effect?
+    /// Whether this process has this capability in effect.
     pub(super) fn may(&self, capability: Capability) -> bool {
         let status = self.read("proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

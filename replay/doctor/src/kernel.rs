@@ -84,7 +84,7 @@ impl Check for Kernel {
     }
 }
 
-/// Does the kernel list AF_XDP among its protocols? None if it does not tell.
+/// Whether the kernel lists AF_XDP among its protocols. None if unknown.
 pub(super) fn has_af_xdp(host: &super::Host) -> Option<bool> {
     let protocols = host.read("proc/net/protocols")?;
     Some(protocols.lines().any(|line| line.split_whitespace().next() == Some("XDP")))

@@ -61,7 +61,7 @@ fn of(name: &str, facts: &XdpFacts, unfit: Level) -> Vec<Finding> {
     findings
 }
 
-/// Can programs in the driver receive on it, as far as the kernel tells?
+/// Whether programs in the driver can receive on it, as far as the kernel reports.
 pub(super) fn has_driver_mode(facts: Option<XdpFacts>) -> bool {
     facts.is_none_or(|facts| facts.driver)
 }

@@ -56,13 +56,13 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Do books speak of it?
+    /// Whether books mention it.
     #[inline]
     pub(crate) fn is_booked(&self) -> bool {
         matches!(self.kind, Kind::Update | Kind::Plain)
     }
 
-    /// Is it on its way to workers?
+    /// Whether it is on its way to workers.
     #[inline]
     pub fn goes_down(&self) -> bool {
         matches!(self.kind, Kind::Control | Kind::Result)

@@ -60,12 +60,12 @@ values! {
 }
 
 impl Part {
-    /// Does a message begin with it?
+    /// Whether a message begins with it.
     pub const fn is_first(self) -> bool {
         matches!(self, Part::First | Part::Only | Part::OnlyImmediate)
     }
 
-    /// Does a message end with it?
+    /// Whether a message ends with it.
     pub fn is_last(self) -> bool {
         !matches!(self, Part::First | Part::Middle)
     }

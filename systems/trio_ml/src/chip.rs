@@ -40,7 +40,7 @@ pub const KEYS: &[&str] = &[
     "chip_buffer",
 ];
 
-/// Does a thread wait for the reply to each of its adds? §3.1 has both kinds of external transactions; which one
+/// Whether a thread waits for the reply to each of its adds. §3.1 has both kinds of external transactions; which one
 /// Trio-ML uses is not said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adds {

@@ -43,7 +43,7 @@ pub static FAITHFUL: &[&dyn Property] = &[
     &keys::Keys,
 ];
 
-/// Was a property kept?
+/// Whether a property was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PropertyOutcome {
@@ -114,7 +114,7 @@ pub struct Fidelity {
     pub time_factor: Option<f64>,
     /// All findings, in the order of [`FAITHFUL`].
     pub findings: Vec<PropertyFinding>,
-    /// Has none failed?
+    /// Whether none has failed.
     pub passed: bool,
 }
 

@@ -86,7 +86,7 @@ struct Side<'a> {
     packets: u64,
     rows: &'a [(i64, i64)],
     lines: &'static [Definition; 4],
-    /// Are stamps later than the run's times?
+    /// Whether stamps are later than the run's times.
     stamps_follow: bool,
 }
 

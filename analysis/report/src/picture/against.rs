@@ -267,7 +267,7 @@ fn lines(points: &[&PointSummary], axis: &Axis, wanted: &Wanted, with_rest: bool
     lines
 }
 
-/// Have all variants the same ideal everywhere? Then it is one line.
+/// Whether all variants have the same ideal everywhere. Then it is one line.
 fn one_ideal(points: &[&PointSummary]) -> bool {
     let mut ideals: BTreeMap<Vec<(&String, &String)>, f64> = BTreeMap::new();
     points.iter().all(|point| {

@@ -78,7 +78,7 @@ impl Reason {
 }
 
 codes! {
-    /// Does the payload equal the aggregate recomputed in the books' order?
+    /// Whether the payload equals the aggregate recomputed in the books' order.
     SumOk {
         Yes = 0, "yes", "Bit for bit (or within the bound where there are no books).";
         No = 1, "no", "No.";

@@ -174,7 +174,7 @@ impl Layout {
         ))
     }
 
-    /// Do the lanes of sums of f32s name their members, so that the sums can be made again?
+    /// Whether the lanes of sums of f32s name their members, so that the sums can be recomputed.
     pub fn proves_sums(&self) -> bool {
         self.number == Number::F32 && self.merge == Merge::Sum && self.detail == Detail::Which
     }

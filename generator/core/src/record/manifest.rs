@@ -197,7 +197,7 @@ impl Answers {
 pub struct Planned {
     /// The plan.
     pub plan: Plan,
-    /// Does the server answer with the whole sums?
+    /// Whether the server answers with the whole sums.
     pub allreduce: bool,
     /// Wire bits of a message, overhead included.
     pub message_bits: u64,

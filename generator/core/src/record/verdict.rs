@@ -250,7 +250,7 @@ pub struct Unseen {
 /// What a run came to: all that its verdict depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Is it one part of a run? Its account is settled when parts are joined.
+    /// Whether it is one part of a run. Its account is settled when parts are joined.
     pub part: bool,
     /// Whether it is a run in real time whose roles ended by themselves.
     pub real_time: bool,

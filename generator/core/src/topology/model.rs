@@ -66,7 +66,7 @@ impl Population {
         self.cluster_of.len()
     }
 
-    /// Is there none?
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.cluster_of.is_empty()
     }

@@ -95,7 +95,7 @@ fn of_format(profile: &Profile, facts: &Facts, checked: &mut Checked) {
     checked.refuse("format", text);
 }
 
-/// Are there ports for all?
+/// Whether there are ports for all.
 fn of_ports(profile: &Profile, facts: &Facts, checked: &mut Checked) {
     let ports = &profile.ports;
     let numbers = (0..facts.workers.len() as u32).filter(|worker| profile.addressing.port_of(*worker).is_none());

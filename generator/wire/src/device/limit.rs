@@ -147,7 +147,7 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Is `value` more than it, or another?
+    /// Whether `value` is more than it, or another.
     pub fn refuses(&self, value: u64) -> bool {
         match self.most {
             Some(most) => value > most,

@@ -107,7 +107,7 @@ pub struct Writer {
     options: WriterOptions,
     /// Bytes kept of each packet.
     keep: usize,
-    /// Is the head written?
+    /// Whether the head is written.
     begun: bool,
 }
 

@@ -72,7 +72,7 @@ pub trait Format: Named + Sync {
     /// What holds for all its packets.
     fn facts(&self) -> &'static FormatFacts;
 
-    /// Is this one of its UDP ports?
+    /// Whether this is one of its UDP ports.
     fn has_port(&self, port: u16) -> bool {
         self.layout().ports.iter().any(|(first, last)| (*first..=*last).contains(&port))
     }
@@ -147,7 +147,7 @@ impl<'a> dyn Format + 'a {
         self.facts().delivery
     }
 
-    /// Does this UDP payload look like ours? `port` is the destination or source port.
+    /// Whether this UDP payload looks like ours. `port` is the destination or source port.
     pub fn recognises(&self, port: u16, payload: &[u8]) -> bool {
         (self.ether_type().is_some() || self.has_port(port)) && self.read(payload).is_some()
     }

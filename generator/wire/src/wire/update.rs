@@ -208,7 +208,7 @@ impl Ack {
     }
 }
 
-/// Is this payload an acknowledgement, by its first byte and length?
+/// Whether this payload is an acknowledgement, by its first byte and length.
 #[inline]
 pub fn is_ack(payload: &[u8]) -> bool {
     payload.len() >= ACK_HEAD && payload[0] == ACK

@@ -92,7 +92,7 @@ impl Stragglers {
         self.slowness.pattern == Pattern::Off || self.slowness.probability <= 0.0
     }
 
-    /// May `worker` slow down in `iteration`?
+    /// Whether `worker` may slow down in `iteration`.
     #[inline]
     pub(crate) fn may_slow(&self, worker: u32, iteration: u32) -> bool {
         let (job, server) = (worker / self.workers_per_job, worker % self.workers_per_job);

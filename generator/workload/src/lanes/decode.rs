@@ -19,7 +19,7 @@ pub struct Member {
 pub trait Candidates {
     /// Appends all sequence numbers of a worker that may be, each as often as it was sent.
     fn list(&self, rank: u32, out: &mut Vec<u32>);
-    /// May this one be?
+    /// Whether this one may be.
     fn may(&self, rank: u32, seq: u32) -> bool;
 }
 
@@ -332,7 +332,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Is what the last mark of a lane carries what is left of the lane?
+    /// Whether what the last mark of a lane carries is what is left of the lane.
     fn ends(&self, mark: u32, carry: u64) -> bool {
         let per_lane = self.layout.per_lane();
         let used = mark % per_lane + 1;

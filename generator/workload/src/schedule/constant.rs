@@ -33,7 +33,7 @@ impl Schedule for Constant {
     }
 }
 
-/// Do workers begin anywhere in their period, or all at 0? `usual` is what holds where it is not said.
+/// Whether workers begin anywhere in their period, or all at 0. `usual` is what holds where it is not said.
 pub(super) fn random_phase(section: &mut Section, usual: &str) -> Result<bool> {
     let phase: Option<String> = section.get_opt("phase")?;
     match phase.as_deref().unwrap_or(usual) {

@@ -49,7 +49,7 @@ pub(super) fn accept_version(schema: &Schema, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Is a file's schema one that we can read? Columns may be missing if they are optional, and may come
+/// Whether a file's schema is readable. Columns may be missing if they are optional, and may come
 /// in any order.
 pub(super) fn accept(schema: &Schema, path: &Path) -> Result<()> {
     accept_version(schema, path)?;

@@ -20,7 +20,7 @@ pub struct Traffic {
     pub packets: u32,
     /// Packets of a worker that may be under way there.
     pub window: u32,
-    /// Does every worker send each of its updates once, in order, whatever comes back?
+    /// Whether every worker sends each of its updates once, in order, whatever comes back.
     pub plain: bool,
 }
 

@@ -229,17 +229,17 @@ pub struct Facts {
     pub flows: Option<Arc<Flows>>,
     /// Standby switches and their controller, where there are any.
     pub standby: Option<Standby>,
-    /// Fill in UDP checksums?
+    /// Whether UDP checksums are filled in.
     pub udp_checksum: bool,
     /// The run's seed.
     pub seed: Seed,
     /// The host link of the workers: rate in bit/s of the slowest.
     pub host_rate_bps: u64,
-    /// Does time pass by itself?
+    /// Whether time passes by itself.
     pub real_time: bool,
     /// Longest time from sending an update to its ACK where nothing waits.
     pub round_trip: Time,
-    /// Are workers' states recorded?
+    /// Whether workers' states are recorded.
     pub states: bool,
     /// Whose workers are in this process, where several have a run's.
     pub share: Shard,

@@ -152,7 +152,7 @@ impl Retransmit {
     }
 }
 
-/// Does `ack` speak for `update`? Only if it names it or a later one of the same worker: an ACK to a cluster names the
+/// Whether `ack` acknowledges `update`. Only if it names it or a later one of the same worker: an ACK to a cluster names the
 /// newest member of an aggregate, and does not say whether others were members or were lost.
 fn covers(ack: &Ack, update: &Update) -> bool {
     ack.header.worker == update.worker && ack.header.seq >= update.seq

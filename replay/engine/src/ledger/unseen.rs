@@ -31,7 +31,7 @@ pub struct Proven {
 
 /// What arrived from the device.
 pub(super) struct BlackBox {
-    /// May the device merge or replace updates?
+    /// Whether the device may merge or replace updates.
     pub merges: bool,
     pub cluster_of: Vec<u16>,
     clusters: Vec<Vec<u32>>,

@@ -100,7 +100,7 @@ impl<T: Copy> Gather<T> {
         if cell.seq == seq { cell.kept.as_mut() } else { None }
     }
 
-    /// Have all inputs of message `seq` come?
+    /// Whether all inputs of message `seq` have come.
     #[inline]
     pub fn is_whole(&self, seq: u32) -> bool {
         let cell = &self.cells[self.cell(seq)];

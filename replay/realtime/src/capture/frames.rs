@@ -156,7 +156,7 @@ impl RecordingPlan {
 pub struct RecordedFrames {
     /// Its counts.
     pub totals: RecordingTotals,
-    /// May they be used?
+    /// Whether they may be used.
     pub validity: Validity,
     /// How far it got.
     pub state: RunState,

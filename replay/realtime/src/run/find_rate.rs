@@ -87,11 +87,11 @@ pub enum Attempt {
 pub struct Trial {
     /// Rate asked for, in packets/s.
     pub pps: f64,
-    /// Did it pass?
+    /// Whether it passed.
     pub passed: bool,
     /// Why not, if not; else what was measured.
     pub why: String,
-    /// Was it to confirm a rate?
+    /// Whether it was to confirm a rate.
     pub confirms: bool,
     /// Whose limit it was, if it failed.
     pub limited_by: Option<Limiter>,
@@ -104,7 +104,7 @@ pub struct RateFound {
     pub pps: Option<f64>,
     /// Lowest rate that failed; none if none did.
     pub failed_pps: Option<f64>,
-    /// Was the rate confirmed as often as asked for?
+    /// Whether the rate was confirmed as often as requested.
     pub confirmed: bool,
     /// Whose limit the rate that failed shows; none if no rate failed.
     pub limited_by: Option<Limiter>,

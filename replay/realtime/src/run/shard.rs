@@ -124,7 +124,7 @@ fn open(out: &Path, own: &SweepManifest, planned: &str, stop: &AtomicBool, say: 
     Ok(lock)
 }
 
-/// Is there anything in the folder that a shard does not begin with?
+/// Whether the folder has anything that a shard does not begin with.
 fn holds_others(out: &Path) -> Result<bool> {
     let entries = std::fs::read_dir(out).map_err(Error::io("read", out))?;
     let ours = |name: &str| name == LOCK || [PLANNED, SWEEP].contains(&name.trim_end_matches(".partial"));

@@ -266,7 +266,7 @@ impl AfPacket {
         }
     }
 
-    /// Can a frame of this shape be sent? The kernel asks the same for `sendmmsg`, but not for frames in a send ring.
+    /// Whether a frame of this shape can be sent. The kernel asks the same for `sendmmsg`, but not for frames in a send ring.
     fn fits(&self, frame: &[u8]) -> bool {
         let max = self.frame_max();
         let is_tagged = || frame.get(12..14) == Some(&TAGGED);

@@ -49,7 +49,7 @@ const LOOKED_AT: usize = 128;
 const BIND_TRIES: u32 = 50;
 const BIND_PAUSE: Duration = Duration::from_millis(10);
 
-/// Can the interface send frames that a program redirects to it (`ndo_xdp_xmit`)? A veth only if its peer has a
+/// Whether the interface can send frames that a program redirects to it (`ndo_xdp_xmit`). A veth only if its peer has a
 /// program or GRO.
 pub fn takes_redirected(interface: &Interface) -> Result<bool> {
     let features = NicIndex::new(interface.index()).query_capabilities().map(|c| c.xdp_features.0);
@@ -245,7 +245,7 @@ impl AfXdp {
         got
     }
 
-    /// Has the interface sent a frame since it was asked last?
+    /// Whether the interface has sent a frame since the last call.
     #[cold]
     fn departed(&mut self) -> bool {
         let sent = self.interface.sent();

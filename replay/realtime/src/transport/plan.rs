@@ -100,7 +100,7 @@ pub struct TransportPlan {
     pub late_limit: Time,
     /// How long each role goes on after the last frame.
     pub linger: Time,
-    /// Is there a server, and so a second cable? Without one the results go back to the workers.
+    /// Whether there is a server, and so a second cable. Without one the results go back to the workers.
     pub has_server: bool,
     /// Interfaces: the workers', the device's towards them, the device's towards the server, the server's.
     pub interfaces: Vec<String>,
@@ -418,7 +418,7 @@ fn sent_stamps(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
     Ok(every)
 }
 
-/// Is zero copy asked for? Refused where it would have no effect.
+/// Whether zero copy is requested. Refused where it would have no effect.
 fn zero_copy(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
     let zero_copy: bool = section.get("zero_copy", false)?;
     if zero_copy {

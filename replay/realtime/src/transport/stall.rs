@@ -60,7 +60,7 @@ impl Stall {
         self.spans = 0;
     }
 
-    /// Was the last frame refused?
+    /// Whether the last frame was refused.
     pub(super) fn refuses(&self) -> bool {
         self.spans > 0
     }

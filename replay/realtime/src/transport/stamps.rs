@@ -103,7 +103,7 @@ pub(super) fn check_card(interface: &Interface, asked: &str, other: &str) -> Res
 }
 
 impl TransportPlan {
-    /// Is anything stamped that arrives, and anything that leaves?
+    /// Whether anything that arrives is stamped, and anything that leaves.
     pub(crate) fn wants_stamps(&self) -> (bool, bool) {
         (self.stamps != Stamps::None, self.departure_stamps() != Stamps::None)
     }

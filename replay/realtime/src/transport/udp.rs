@@ -227,7 +227,7 @@ impl Udp {
         }
     }
 
-    /// Is the socket's buffer empty?
+    /// Whether the socket's buffer is empty.
     #[cold]
     fn is_drained(&self) -> bool {
         socket::unsent(self.socket.as_fd()).is_ok_and(|bytes| bytes == 0)

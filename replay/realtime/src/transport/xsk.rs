@@ -23,7 +23,7 @@ pub fn wake(fd: RawFd) -> io::Result<()> {
     if got < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Did the socket get zero copy?
+/// Whether the socket got zero copy.
 pub(crate) fn got_zero_copy(fd: RawFd) -> io::Result<bool> {
     let mut flags = 0u32;
     let mut len = size_of::<u32>() as libc::socklen_t;

@@ -113,7 +113,7 @@ impl Libra {
         }
     }
 
-    /// Is it a message of the controller for this device?
+    /// Whether it is a message of the controller for this device.
     #[inline]
     pub(super) fn is_control(&self, frame: &Frame, context: &Context) -> bool {
         frame.flow == self.place.node

@@ -5,7 +5,7 @@
 pub(crate) struct Mask([u64; 4]);
 
 impl Mask {
-    /// Is the source in it?
+    /// Whether the source is in it.
     #[inline]
     pub fn has(&self, source: u8) -> bool {
         self.0[usize::from(source >> 6)] >> (source & 63) & 1 != 0

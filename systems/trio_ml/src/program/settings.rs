@@ -44,9 +44,9 @@ pub struct Settings {
     pub timeout_ms: u8,
     /// The same on top of other devices.
     pub top_timeout_ms: u8,
-    /// Are there timers?
+    /// Whether there are timers.
     pub mitigation: bool,
-    /// Are late packets dropped?
+    /// Whether late packets are dropped.
     pub tombstones: bool,
     /// Interval of the slow timer (§5, "Advanced straggler mitigation").
     pub straggler_interval: Time,
@@ -54,7 +54,7 @@ pub struct Settings {
     pub straggler_misses: f64,
     /// Aged blocks below which no straggler counts as permanent.
     pub straggler_min: u32,
-    /// Are permanent stragglers taken out of their job?
+    /// Whether permanent stragglers are removed from their job.
     pub remove_stragglers: bool,
 }
 
@@ -111,7 +111,7 @@ impl Settings {
     }
 }
 
-/// Is this the top of a job with devices below?
+/// Whether this is the top of a job with devices below.
 pub(crate) fn has_devices_below(job: &pktgen_engine::groups::JobPlace) -> bool {
     job.own.is_none() && job.sources.iter().any(|source| source.worker.is_none())
 }

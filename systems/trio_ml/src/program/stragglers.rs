@@ -98,7 +98,7 @@ impl SlowTimer {
         if live > 0 || self.heard { self.next } else { NEVER }
     }
 
-    /// Has a tick been missed by `t`, when a packet comes?
+    /// Whether a tick has been missed by `t`, when a packet comes.
     #[inline]
     pub(crate) fn is_overdue(&self, t: Time) -> bool {
         self.next <= t

@@ -65,12 +65,12 @@ pub trait Importer: Named + Sync {
     /// Extensions by which it is recognised, in lower case.
     fn extensions(&self) -> &'static [&'static str];
 
-    /// Does a file that begins so look like its own? Asked where no extension says it.
+    /// Whether a file that begins so looks like its own. Asked where no extension says it.
     fn begins(&self, _head: &[u8]) -> bool {
         false
     }
 
-    /// Does it take several files at once?
+    /// Whether it takes several files at once.
     fn several(&self) -> bool {
         false
     }

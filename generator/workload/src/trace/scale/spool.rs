@@ -101,7 +101,7 @@ pub(super) struct Spool {
     pub(super) members: Vec<Member>,
     /// Iterations, if all workers go through them together: then a copy must not leave its place in time.
     pub(super) in_step: Option<u32>,
-    /// Has any update keys?
+    /// Whether any update has keys.
     pub(super) keyed: bool,
     /// Updates of background traffic, which are not in it.
     pub(super) plain: u64,

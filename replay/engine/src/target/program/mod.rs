@@ -89,9 +89,9 @@ pub struct Place {
     pub flows: Option<Arc<NodeFlows>>,
     /// Bytes of the largest frame.
     pub frame_bytes: usize,
-    /// Does time pass by itself? Models of a chip's time are for virtual time only.
+    /// Whether time passes by itself. Models of a chip's time are for virtual time only.
     pub real_time: bool,
-    /// Fill in UDP checksums?
+    /// Whether UDP checksums are filled in.
     pub udp_checksum: bool,
 }
 
@@ -138,7 +138,7 @@ pub enum Expected {
 
 /// Makes programs.
 pub trait ProgramKind: Named + Sync {
-    /// Does it look up workers and clusters, and send what is no update around the queue?
+    /// Whether it looks up workers and clusters, and sends what is no update around the queue.
     fn identifies(&self) -> bool {
         false
     }

@@ -63,7 +63,7 @@ impl Block {
         self.lens.len()
     }
 
-    /// Can it take no more?
+    /// Whether it is full.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.lens.len() >= ROWS

@@ -141,7 +141,7 @@ impl<'a> Shared<'a> {
         on(&self.failed) || on(self.stop) || on(&self.given_up)
     }
 
-    /// Has a role nothing more to expect, `quiet_since` being when it last had something to do, or 0?
+    /// Whether a role has nothing more to expect, `quiet_since` being when it last had something to do, or 0.
     pub(super) fn over(&self, quiet_since: Time) -> bool {
         if self.failed.load(Ordering::Relaxed) {
             return true;
@@ -159,7 +159,7 @@ impl<'a> Shared<'a> {
         sent_all_at != NEVER && now - quiet_since.max(sent_all_at) > self.plan.linger
     }
 
-    /// Is a process without workers to end by now, whatever still comes? It has `linger` from the wish on.
+    /// Whether a process without workers is to end by now, whatever still comes. It has `linger` from the wish on.
     pub(super) fn is_cut_off(&self, now: Time) -> bool {
         if self.serve.is_none() || !self.called_off(now) {
             return false;

@@ -75,7 +75,7 @@ pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<OpenedR
     Ok(OpenedRoles { node, placement, wires: ends.iter().zip(opened).map(used).collect() })
 }
 
-/// May each queue of the workers have a thread that sends? Workers that react are one endpoint, some middleware is of one wire, and an
+/// Whether each queue of the workers may have a thread that sends. Workers that react are one endpoint, some middleware is of one wire, and an
 /// interface may have fewer queues to send from: then one thread sends, on the first queue.
 fn sends_apart(parts: &Parts, plan: &TransportPlan) -> bool {
     let mut of_one_wire = plan.middleware.declaring(|it| it.one_wire);

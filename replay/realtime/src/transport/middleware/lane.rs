@@ -181,12 +181,12 @@ impl Lane {
         self.active = now;
     }
 
-    /// Are frames held back?
+    /// Whether frames are held back.
     pub(super) fn holds(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Are frames to be passed on?
+    /// Whether frames are to be passed on.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }

@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
         Ok(*bytes)
     }
 
-    /// Is all read?
+    /// Whether all is read.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
