@@ -1,6 +1,6 @@
 //! Pictures of plans: SVG to look at, Graphviz dot to lay out otherwise.
 //!
-//! Nodes stand in rows by their distance from the server, each above what it hears; switches that aggregate are filled,
+//! Nodes stand in rows by their distance from the server, each above its inputs; switches that aggregate are filled,
 //! and every cable says how many messages of a round it carries.
 
 use std::collections::BTreeMap;

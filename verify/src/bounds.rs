@@ -5,7 +5,7 @@
 //! - *Spread*: if every gap is at least F services, an update has left the device before its cluster's next one
 //!   arrives. By induction over time: with at most one update per cluster in the device, an arrival finds at most
 //!   F − 1 others, waits at most F − 1 services and is gone after F. Then nothing merges.
-//! - In general at most F − 1 others wait and one is on the wire, so the wait is at most F services; and whoever is
+//! - In general at most F − 1 others wait and one is on the wire, so the wait is at most F services; and the cluster that is
 //!   appended finds a free slot, which bounds it by the number of slots too.
 //! - *Lead*: how far the peaks of u can exceed those of v in sum, where arrivals are spread and both have as many. An
 //!   update of u waits at most one service for each other cluster that has an update in the device. If v has, u meets

@@ -234,7 +234,7 @@ impl<'a> SmtModel<'a> {
                 Some(_) => format!("(assert (=> {after} {then}))"),
             });
         }
-        // Work conserving: the link waits for nobody.
+        // Work conserving: the link is never idle while a frame waits.
         lines.push(when(&own, &fold("or", &reasons, "true")));
         if !certain {
             let before = if k > 0 { format!("S_{v}_{}", k - 1) } else { number(-c) };

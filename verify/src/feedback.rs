@@ -1,4 +1,4 @@
-//! Transmission control (§5) in the model: which ACK a worker heard last, what it said, and whether it must send.
+//! Transmission control (§5) in the model: which ACK a worker received last, what it said, and whether it must send.
 //!
 //! Used by [`super::encode`] where congestion is possible at all (Qmax < F). The ACK of a queue entry is stamped on
 //! its way back with N, the clusters with an arrival by then; a worker decides by the last ACK that reached it before

@@ -120,7 +120,7 @@ impl Search<'_> {
     }
 }
 
-/// Searches; `progress` hears of every probe.
+/// Searches; `progress` is called with every probe.
 pub fn search(
     setup: &Setup,
     cluster: Option<usize>,

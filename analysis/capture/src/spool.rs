@@ -39,7 +39,7 @@ enum Told {
 }
 
 impl Spool {
-    /// Copies what `plan` names that is no file, all at the same time, and puts the copies into it. `waiting` hears once of each from
+    /// Copies what `plan` names that is no file, all at the same time, and puts the copies into it. `waiting` is called once for each from
     /// which nothing comes.
     pub fn fill(plan: &mut CapturePlan, waiting: &mut dyn FnMut(&Path)) -> Result<Spool> {
         let paths = || plan.server.iter().chain(&plan.sender);

@@ -277,7 +277,7 @@ impl Series {
         format!("{}: {} at {}", self.experiment, title(&self.metric), point(&self.labels))
     }
 
-    /// Are there too few runs for a change to be told from chance?
+    /// Whether there are too few runs for a change to be significant.
     fn is_short(&self) -> bool {
         self.values.len() < RUNS_MIN
     }
@@ -369,8 +369,8 @@ pub fn page(series: &[Series]) -> String {
         ),
     };
     let mut out = format!(
-        "<section class=\"verdict {class}\" aria-label=\"Verdict\">\n<p>{said}</p>\n<p>A series without one is told to have \
-         one with a chance of {} %; a change needs {RUNS_MIN} runs.</p>\n</section>\n<div class=\"charts\">\n",
+        "<section class=\"verdict {class}\" aria-label=\"Verdict\">\n<p>{said}</p>\n<p>A series without one is reported to have \
+         one with a probability of {} %; a change needs {RUNS_MIN} runs.</p>\n</section>\n<div class=\"charts\">\n",
         100.0 * changes::ALPHA
     );
     series.iter().for_each(|one| out.push_str(&figure(one)));

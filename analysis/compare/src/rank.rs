@@ -1,7 +1,7 @@
 //! The order of several implementations, per metric and point and over all points.
 //!
 //! Called by [`super`]. A place is an interval: from 1 + those that are surely better to the number of all − those that
-//! are surely worse. So those that cannot be told apart share places.
+//! are surely worse. So those that cannot be distinguished share places.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -233,7 +233,7 @@ impl Resolver {
         let mut fates = Fates::default();
         for row in 0..n {
             let id = PacketId::new(sent.worker[row], sent.seq[row], sent.attempt[row]).0;
-            // Two rows with one id cannot be told apart later.
+            // Two rows with one id cannot be distinguished later.
             fates.contradictions += u64::from(index.insert(id, row as u32).is_some());
         }
         fates.repeated = sent.attempt.iter().map(|attempt| *attempt > 0).collect();

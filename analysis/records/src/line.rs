@@ -56,7 +56,7 @@ impl Line {
     }
 
     /// The key of the line in reports: the metric with its `flow`, `reason`, `traffic`, `job` or `counter` after a slash.
-    /// None for lines about one flow or one bin of a histogram, which reports do not tabulate.
+    /// None for lines about one cluster, one worker or one bin of a histogram, which reports do not tabulate.
     pub fn key(&self) -> Option<String> {
         let mut key = self.metric.to_string();
         for (label, value) in &self.labels {

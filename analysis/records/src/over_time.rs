@@ -201,7 +201,7 @@ fn take_out(
     ranges: &[usize],
     tally: &Tally,
 ) -> Result<Vec<Option<[Vec<i64>; 2]>>> {
-    /// Says that nobody wants a range.
+    /// Marks a range that is not needed.
     const NOBODY: u8 = u8::MAX;
     let mut places = [NOBODY; RANGES];
     let mut taken: Vec<[Vec<i64>; 2]> = Vec::new();

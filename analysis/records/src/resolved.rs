@@ -33,7 +33,7 @@ pub struct Resolved {
     pub records: Records,
     /// What became of every packet.
     pub fates: Fates,
-    /// Ages of all flows; none in synchronous training, whose results carry no generation time.
+    /// Ages of all clusters and workers; none in synchronous training, whose results carry no generation time.
     pub ages: Option<Ages>,
     /// Whether a time at the server may be compared with one at a worker.
     pub one_clock: bool,
@@ -123,7 +123,7 @@ impl Analysis {
         self.manifest.family() == Family::Pairs
     }
 
-    /// What records and counters disagree about results; none if they agree, or if only one of them speaks.
+    /// What records and counters disagree about results; none if they agree, or if only one of them has a value.
     fn conflict_of_results(&self) -> Option<Fault> {
         let recorded = self.rounds.as_ref()?.results.as_ref()?.t_recv_ps.len() as u64;
         let counted = self.manifest.counters.replies;

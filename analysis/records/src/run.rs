@@ -430,7 +430,7 @@ fn read_received(dir: &Path) -> Result<ReceivedColumns> {
 fn read_lanes(dir: &Path, manifest: &Manifest, records: Option<&Records>) -> Result<Option<LaneColumns>> {
     let (Some(layout), Some(records)) = (&manifest.lanes, records) else { return Ok(None) };
     if !layout.is_sound() {
-        return Err(Error::data(&dir.join("manifest.json"), "its lanes are such as no run has; was it changed?"));
+        return Err(Error::data(&dir.join("manifest.json"), "invalid lane layout (edited by hand?)"));
     }
     let table = stream(dir, LANES, &["words"])?;
     let (words, starts) = table.u32_lists("words")?;

@@ -44,7 +44,7 @@ impl Spacing {
     }
 }
 
-/// The nodes of each row, `tops` first, each row in the order of what it hangs on; nodes without a way to a top are last.
+/// The nodes of each row, `tops` first, each row in the order of the nodes above; nodes without a way to a top are last.
 fn rows(nodes: usize, cables: impl Iterator<Item = (usize, usize)>, tops: &[usize]) -> Vec<Vec<usize>> {
     let mut near: Vec<Vec<usize>> = vec![Vec::new(); nodes];
     for (from, to) in cables {

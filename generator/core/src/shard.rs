@@ -1,6 +1,6 @@
 //! One part of work that is divided: `3/16` is the third of sixteen.
 //!
-//! The command line reads it (`--shard 3/16`); sweeps are divided by runs, captures by flows. Counted from 1, as people
+//! The command line reads it (`--shard 3/16`); sweeps are divided by runs, captures by clusters. Counted from 1, as people
 //! count: launchers count from 0 and add one. No environment variable is read for it: a launcher's rank comes with the
 //! flag, so that a run by hand on the same machine is never a part by accident.
 

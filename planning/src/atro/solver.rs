@@ -1,4 +1,4 @@
-//! A solver of integer programs as a process: CBC by default, or HiGHS, told apart by the command's name.
+//! A solver of integer programs as a process: CBC by default, or HiGHS, distinguished by the command's name.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! What no file tells and the kernel must be asked for.
+//! What only system calls return.
 
 use std::hint::black_box;
 use std::io;

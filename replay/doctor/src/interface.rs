@@ -72,7 +72,7 @@ fn hardware(host: &Host, name: &str) -> Finding {
     let of = |file: &str| host.of_interface(name, file);
     let speed = match of("speed").and_then(|text| text.parse::<i64>().ok()) {
         Some(mbps) if mbps > 0 => format!("{mbps} Mbit/s"),
-        _ => "speed not told".to_owned(),
+        _ => "speed not available".to_owned(),
     };
     let queues = |prefix| host.names(&format!("sys/class/net/{name}/queues"), prefix).len();
     let mtu = of("mtu").unwrap_or_else(|| "?".into());

@@ -25,7 +25,7 @@ impl Check for Xdp {
         let one = |name| match view.host.answers().card(name).xdp {
             Some(facts) => of(name, &facts, if view.asked { Level::Warning } else { Level::Note }),
             None => vec![
-                Finding::new(NAME, name, Level::Note, "not told")
+                Finding::new(NAME, name, Level::Note, "not available")
                     .why("the kernel does not say what its driver can do with XDP (Linux 6.3 and later do)")
                     .remedy(format!("pktgen doctor --probe --iface {name}")),
             ],

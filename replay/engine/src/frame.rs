@@ -2,7 +2,7 @@
 //!
 //! A [`Frame`] is a small copyable handle with metadata; its bytes are in a [`Pool`], from which every
 //! frame of a driver comes. A frame that is multicast is shared, not copied: the pool counts
-//! references. Whoever ends a frame's way releases it.
+//! references. The code that ends a frame's way releases it.
 
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ impl Pool {
         )
     }
 
-    /// Buffers in use. After a run that ended by itself it is 0, or somebody forgot to release one.
+    /// Buffers in use. After a run that ended by itself it is 0, or one was not released.
     pub fn in_use(&self) -> usize {
         self.references.len() - self.free.len()
     }

@@ -39,7 +39,7 @@ pub enum Subject {
     Updates {
         /// Most gradients of one.
         elements: usize,
-        /// What the run wants to reach, if anything.
+        /// The goal of the run, if it has one.
         goal: Option<Goal>,
         /// Do packets reach the server with their names? Strict layouts have none (docs/strict.md).
         named: bool,
@@ -319,7 +319,7 @@ impl Ledger {
         }
     }
 
-    /// Rows that spoke of packets nobody sent, or that had already ended; 0 in a sound run.
+    /// Rows about packets that were never sent, or that had already ended; 0 in a sound run.
     pub fn strangers(&self) -> u64 {
         self.counts.strangers
     }

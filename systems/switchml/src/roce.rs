@@ -234,7 +234,7 @@ macro_rules! message {
 
 static LAYOUT: Layout = Layout {
     ports: &[],
-    // The port is RoCEv2's: what is not surely SwitchML's is left to whoever reads InfiniBand.
+    // The port is RoCEv2's: what is not surely SwitchML's is left to readers of InfiniBand.
     shared_ports: &[PORT],
     telling: true,
     summary: &["pair", "psn", "key", "length", "message", "e0"],

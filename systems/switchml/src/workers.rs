@@ -119,7 +119,7 @@ impl RoundProtocol for SwitchMl {
     fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32 {
         let dense = &layout.dense;
         let elements = dense.elements_per_packet();
-        // Slots and sets go on over iterations: nobody may begin anew at 0 while others are a set behind.
+        // Slots and sets go on over iterations: no worker may begin anew at 0 while others are a set behind.
         let header = Header {
             job: what.iteration as u8,
             packet: what.seq,

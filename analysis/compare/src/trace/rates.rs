@@ -11,7 +11,7 @@ use super::{Property, PropertyFinding};
 
 /// Quantiles that are compared.
 const POINTS: usize = 1000;
-/// A difference of rates that does not matter, relative to the mean rate. Whoever is copied once more than another, where
+/// A difference of rates that does not matter, relative to the mean rate. A worker that is copied once more than another, where
 /// numbers do not divide, moves the distribution, too.
 const TOLERANCE: f64 = 0.05;
 

@@ -38,7 +38,7 @@ pub struct RunSummary {
     pub kept: Kept,
     /// How far it came; none unless it had a goal.
     pub goal: Option<GoalSummary>,
-    /// What tables of it show if nobody chose, if it is a study.
+    /// What its tables show by default, if it is a study.
     pub study_keys: Vec<String>,
     /// What identifies its workload and schedule.
     pub workload: String,

@@ -38,7 +38,7 @@ pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
     Ok(0)
 }
 
-/// What there is, by file or by flags, which clap has made sure of.
+/// Available hardware, by file or by flags (clap requires one of them).
 fn inventory(args: &PlaceAtro) -> Result<Inventory> {
     if let Some(path) = &args.cluster {
         return Inventory::read(path, args.workers);

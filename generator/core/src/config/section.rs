@@ -151,12 +151,12 @@ impl Section {
         Ok(self.get_entry_tables(key)?.into_iter().map(section).collect())
     }
 
-    /// Ends the reading of one of [`get_sections`](Self::get_sections): refuses keys that nobody asked for.
+    /// Ends the reading of one of [`get_sections`](Self::get_sections): refuses unknown keys.
     pub fn end(self) -> Result<()> {
         self.finish().map(drop)
     }
 
-    /// Keys that are right here although nobody reads them in this run: those of the alternatives that a
+    /// Keys that are valid here although this run does not read them: those of the alternatives that a
     /// sweep also visits. What was written for them stays in the resolved whole as it is, so that it can be run
     /// again and nothing is hidden.
     pub fn allow(&mut self, keys: &[&str]) {
@@ -218,7 +218,7 @@ impl Section {
         Error::config(format!("{}: {}.{key} is {}; it must be {wanted}", entry.origin, self.name, entry.value.kind()))
     }
 
-    /// Refuses keys that nobody asked for; hands out what was read, defaults filled in.
+    /// Refuses unknown keys; returns what was read, defaults filled in.
     pub(super) fn finish(self) -> Result<(String, Table)> {
         if let Some((key, entry)) = self.table.iter().next() {
             let names: Vec<_> = self.known.iter().map(String::as_str).collect();

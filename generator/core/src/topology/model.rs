@@ -90,7 +90,7 @@ pub enum Role {
     Host(Vec<u32>),
     /// A parameter server.
     Server,
-    /// Watches devices and tells them what to do.
+    /// Monitors devices and controls them.
     Controller,
     /// A device that forwards and perhaps aggregates; it runs the program of `[target]`.
     Device,

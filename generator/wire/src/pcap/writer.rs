@@ -277,7 +277,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Whoever wants to know of failures calls `finish`.
+        // `finish` returns failures.
         let _ = self.flush();
     }
 }

@@ -22,7 +22,7 @@ pub enum Kind {
     FloatLittle,
     /// One bit that is set or not.
     Flag,
-    /// Bits that nobody reads.
+    /// Unused bits.
     Unused,
 }
 
@@ -86,7 +86,7 @@ impl Field {
         Self::new(name, 1, Kind::Flag, about)
     }
 
-    /// Bits that nobody reads.
+    /// Unused bits.
     pub const fn unused(bits: usize) -> Self {
         Self::new("", bits, Kind::Unused, "")
     }

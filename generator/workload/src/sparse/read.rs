@@ -22,7 +22,7 @@ pub struct Shape {
     pub hot: u32,
     /// Was it written?
     pub hot_is_told: bool,
-    /// Pairs of a batch unless they are told.
+    /// Pairs of a batch by default.
     pub pairs: u32,
     /// How often which parameter is updated.
     pub curve: Curve,

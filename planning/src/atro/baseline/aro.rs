@@ -43,7 +43,7 @@ impl Baseline for Aro {
 /// The fewest flows on the busiest link.
 pub(super) fn fewest(network: &Network, hosts: &Hosts, aggregators: &[usize]) -> u64 {
     let workers: u64 = hosts.workers.iter().sum();
-    // Whoever has workers, or the server, below it is passed by flows whatever is chosen; an aggregator without hosts of ours
+    // A switch with workers, or the server, below it is passed by flows whatever is chosen; an aggregator without hosts of ours
     // in its rack is not passed at all.
     let (racks, free): (Vec<usize>, Vec<usize>) = aggregators.iter().partition(|&&switch| switch < network.racks());
     let mut best = workers;

@@ -1,6 +1,6 @@
 //! Ways to write frames as devices expect them, without a header of ours (docs/strict.md): one per file of a system.
 //!
-//! A dialect makes of a frame of ours that of a device, and of a device's frame one with our header again, from what somebody at
+//! A dialect makes of a frame of ours that of a device, and of a device's frame one with our header again, from what is known at
 //! that end can really know. It sees frames only, no wires.
 
 use std::sync::Arc;

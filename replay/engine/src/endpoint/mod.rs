@@ -73,13 +73,13 @@ pub struct Host {
     pub acks_received: u64,
     /// Acknowledgements that the server sent.
     pub acks_sent: u64,
-    /// Packets that nobody can place.
+    /// Frames that match no known worker.
     pub foreign: u64,
 }
 
 /// The workers of a run, or of a process's share of it.
 pub trait Workers: Send {
-    /// When they want to send without input; [`NEVER`](pktgen_core::time::NEVER) if they do not.
+    /// When they next send without input; [`NEVER`](pktgen_core::time::NEVER) if they do not.
     fn next_wake(&self) -> Time;
 
     /// Sends what is due at or before `until`, at most a burst.
@@ -119,10 +119,10 @@ pub struct WorkersEnd {
 
 /// What receives updates, and the controller of a network beside it.
 pub trait Server: Send {
-    /// When it wants to send without input; [`NEVER`](pktgen_core::time::NEVER) if it does not.
+    /// When it next sends without input; [`NEVER`](pktgen_core::time::NEVER) if it does not.
     fn next_wake(&self) -> Time;
 
-    /// When it wants to look after the network, as long as workers train; [`NEVER`](pktgen_core::time::NEVER) if it does not.
+    /// When it next checks the network, as long as workers train; [`NEVER`](pktgen_core::time::NEVER) if it does not.
     fn watches(&self) -> Time;
 
     /// Sends what is due at or before `until`, at most a burst.
@@ -202,7 +202,7 @@ pub struct Identity {
 pub struct Standby {
     /// The controller's node.
     pub controller: NodeId,
-    /// The switch in the middle, which is told who sums.
+    /// The switch in the middle, which is notified of the active switch.
     pub switch: NodeId,
     /// The switches that can sum, the first of them active at the beginning.
     pub aggregators: Arc<[NodeId]>,

@@ -1,4 +1,4 @@
-//! Workers that send every update when it is generated, and again while nobody acknowledges it.
+//! Workers that send every update when it is generated, and again until it is acknowledged.
 //!
 //! OLAF §8.2 lets FIFO's workers retransmit what was lost and says neither when nor what. Our choice: a worker
 //! answers for its newest update only, since that subsumes what it generated before (§2.2); if no ACK of it came

@@ -160,7 +160,7 @@ impl PairSums {
     }
 }
 
-// Every function that is told something returns false, or none, if that cannot be.
+// Every function that records an event returns false, or none, if that cannot be.
 impl PairSums {
     /// A packet left its worker.
     pub(super) fn sent(&mut self, packet: PacketId, heat: Option<Heat>, counts: &mut FateCounts) {

@@ -1,7 +1,7 @@
 //! Which inputs of a message have come, and what is kept of it until all have.
 //!
 //! A message is known by its number. Cells are used in turn, as on a chip: message `n` has cell `n mod cells`, so a
-//! message finds room exactly if no older one is still open there, and what a cell held last tells copies from new ones.
+//! message finds room exactly if no older one is still open there, and the last content of a cell distinguishes copies from new ones.
 
 use pktgen_core::record::Reason;
 

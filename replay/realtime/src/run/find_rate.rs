@@ -115,8 +115,8 @@ pub struct RateFound {
 }
 
 /// Searches between rates that passed and failed: doubles from below until a trial fails, then halves the gap, then
-/// confirms. A rate that fails to be confirmed counts as failed. `attempt` makes a trial at a rate; none if somebody
-/// wants an end. Where nothing comes back at the first trial, there is no device to search.
+/// confirms. A rate that fails to be confirmed counts as failed. `attempt` makes a trial at a rate; none if the user
+/// requests a stop. Where nothing comes back at the first trial, there is no device to search.
 pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<Attempt>>) -> Result<RateFound> {
     plan.check()?;
     let mut found = RateFound {
@@ -260,7 +260,7 @@ fn check_axes(Searched { catalogue, document, run }: Searched) -> Result<()> {
     }
 }
 
-/// Refuses a device of which nobody could say what it loses.
+/// Refuses a device with unknown losses.
 fn check_knowable(Searched { catalogue, document, run }: Searched) -> Result<()> {
     let experiment = Experiment::open(catalogue, document.clone())?;
     let plan = experiment.prepare(experiment.choose(run)?)?;
@@ -270,7 +270,7 @@ fn check_knowable(Searched { catalogue, document, run }: Searched) -> Result<()>
         return Ok(());
     }
     Err(Error::config(
-        "--find-rate: the device keeps no books (target.kind = \"external\") and may merge updates, so what it loses cannot be told; \
+        "--find-rate: the device keeps no books (target.kind = \"external\") and may merge updates, so its losses are unknown; \
          set format.lanes = \"which\", or declare a device that only forwards: target.program = \"forward\", target.queue = \"fifo\"",
     ))
 }

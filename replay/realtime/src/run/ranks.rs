@@ -104,7 +104,7 @@ fn role(name: &str, list: &str) -> Result<Roles> {
     })
 }
 
-/// A line that the kernel tells.
+/// A line of a file of the kernel.
 fn of_kernel(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
@@ -185,7 +185,7 @@ fn named(ranks: &[u32], one: &str, several: &str) -> String {
     }
 }
 
-/// Tells the thread that watches the workers that nobody needs it any more, however the run ends.
+/// Ends the thread that watches the workers, however the run ends.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

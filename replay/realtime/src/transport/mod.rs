@@ -114,11 +114,11 @@ impl Capabilities {
 pub struct WireCounters {
     /// Frames that were handed over to be sent, and accepted.
     pub sent: u64,
-    /// Frames that the kernel or card dropped on the way out, as far as it tells.
+    /// Frames that the kernel or card dropped on the way out, as far as it reports them.
     pub send_dropped: u64,
     /// Frames received.
     pub received: u64,
-    /// Frames that arrived and were lost before we saw them, as far as it tells.
+    /// Frames that arrived and were lost before they were read, as far as it reports them.
     pub receive_dropped: u64,
 }
 
@@ -209,7 +209,7 @@ pub trait Wire: Send {
     /// What was really got, for the manifest.
     fn mode(&self) -> String;
 
-    /// What whoever wraps it has to say for the manifest. Asked once, after the last frame: it ends what is written.
+    /// Notes for the manifest. Called once, after the last frame: it ends what is written.
     fn notes(&mut self) -> Vec<(String, String)> {
         Vec::new()
     }

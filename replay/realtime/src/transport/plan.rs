@@ -50,7 +50,7 @@ pub enum Pacing {
 /// How the kernel spreads what arrives over the packet sockets of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fanout {
-    /// By flow, as a card does: addresses and ports.
+    /// By addresses and ports, as a card does.
     Hash,
     /// By the queue of the interface that it came to.
     Queue,

@@ -124,7 +124,7 @@ pub enum What<'a> {
     Restore(u32, &'a [u8]),
     /// You sum from now on.
     Begin,
-    /// Send what is for a switch that sums to this one: told to the switch in the middle.
+    /// Send what is for a switch that sums to this one: sent to the switch in the middle.
     Activate(u16),
     /// Another sums. In the session in which you were frozen: all that you had is there. In a later one: you were taken for
     /// dead, and what you have is lost.

@@ -1,4 +1,4 @@
-//! How a switch fails, where an experiment wants to study it (LIBRA §3.6, "Failover mechanism": "high packet loss rates,
+//! How a switch fails, where an experiment studies it (LIBRA §3.6, "Failover mechanism": "high packet loss rates,
 //! high on-chip memory usage"; the response delay).
 
 use pktgen_core::config::Section;

@@ -142,7 +142,7 @@ impl Libra {
         self.failover.pieces = pieces;
     }
 
-    /// What the controller tells the switch in the middle.
+    /// The message of the controller to the switch in the middle.
     fn steered(&mut self, control: &Control) -> Option<What<'static>> {
         let What::Activate(node) = control.what else { return None };
         if control.session > self.failover.session {

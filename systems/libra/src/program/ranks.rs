@@ -44,7 +44,7 @@ impl Ranks {
         was
     }
 
-    /// Is nobody there?
+    /// Whether it has no member.
     pub(super) fn is_empty(&self) -> bool {
         self.0 == [0; 4]
     }

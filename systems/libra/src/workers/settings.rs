@@ -1,4 +1,4 @@
-//! What workers of sparse training are told by `[endpoint]`.
+//! The settings of workers of sparse training, `[endpoint]`.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl Settings {
     }
 }
 
-/// Does `mode` say that nobody waits for others?
+/// Whether by `mode` no worker waits for others.
 pub(super) fn is_asynchronous(section: &mut Section) -> Result<bool> {
     section.choose("mode", "sync", &[("sync", false), ("async", true)])
 }

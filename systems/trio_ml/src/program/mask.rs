@@ -28,7 +28,7 @@ impl Mask {
         Mask(std::array::from_fn(|i| self.0[i] & !other.0[i]))
     }
 
-    /// Nobody?
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 4]

@@ -52,7 +52,7 @@ pub struct Settings {
     pub straggler_interval: Time,
     /// Share of a job's aged blocks that a permanent straggler has missed.
     pub straggler_misses: f64,
-    /// Aged blocks below which nobody is called permanent.
+    /// Aged blocks below which no straggler counts as permanent.
     pub straggler_min: u32,
     /// Are permanent stragglers taken out of their job?
     pub remove_stragglers: bool,

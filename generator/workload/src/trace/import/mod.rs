@@ -1,4 +1,4 @@
-//! Importers: files of others as traces (docs/import.md).
+//! Importers: files of other tools as traces (docs/import.md).
 //!
 //! Each importer reads one form and pushes updates into a [`Sink`], which holds them against the rules of traces. The
 //! trace gets its name when all is good; before, and after any error, there is nothing. `columns` has what forms with

@@ -28,7 +28,7 @@ pub(super) const COLLECTIVE: u64 = 7;
 pub(super) struct Node {
     pub(super) id: u64,
     pub(super) kind: u64,
-    /// Microseconds; 0 where nobody recorded it.
+    /// Microseconds; 0 where it was not recorded.
     pub(super) start: u64,
     pub(super) duration: u64,
     /// Nodes that must have ended.
