@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use pktgen_core::config::Section;
 use pktgen_core::{Error, Result};
 
-use super::decide::{Answer, Proof, check_all};
+use super::decide::{CheckedQuery, Proof, check_all};
 use super::setup::{Setup, Ticks};
 use super::solver::Solver;
 
@@ -25,7 +25,7 @@ pub struct Probe {
     /// What was asked there.
     pub setup: Setup,
     /// Whether all behaviours keep the objective.
-    pub answer: Answer,
+    pub answer: CheckedQuery,
 }
 
 /// What the search found.

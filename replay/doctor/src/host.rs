@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::answers::{Answers, Live};
+use super::answers::{HostQueries, Live};
 
 /// Capabilities that are asked about, by their bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Capability {
 /// A host.
 pub struct Host {
     root: PathBuf,
-    answers: Box<dyn Answers>,
+    answers: Box<dyn HostQueries>,
 }
 
 impl Host {
@@ -43,7 +43,7 @@ impl Host {
     }
 
     /// One whose files lie below `root`, and whose kernel says `answers`.
-    pub fn new(root: impl Into<PathBuf>, answers: Box<dyn Answers>) -> Self {
+    pub fn new(root: impl Into<PathBuf>, answers: Box<dyn HostQueries>) -> Self {
         Host { root: root.into(), answers }
     }
 
@@ -58,7 +58,7 @@ impl Host {
     }
 
     /// What its kernel says.
-    pub(super) fn answers(&self) -> &dyn Answers {
+    pub(super) fn answers(&self) -> &dyn HostQueries {
         &*self.answers
     }
 

@@ -25,13 +25,13 @@ use pktgen_records::stats::median;
 use sample::Sample;
 
 /// What a scaled trace should have in common with its original.
-pub trait Property: Named + Sync {
+pub trait TraceProperty: Named + Sync {
     /// Compares the two: one finding per statistic.
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding>;
 }
 
 /// Every property, in the order of the table.
-pub static FAITHFUL: &[&dyn Property] = &[
+pub static FAITHFUL: &[&dyn TraceProperty] = &[
     &gaps::Gaps,
     &autocorrelation::Autocorrelation,
     &burstiness::Burstiness,

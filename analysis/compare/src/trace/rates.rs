@@ -7,7 +7,7 @@ use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
 
 use super::sample::Sample;
-use super::{Property, PropertyFinding};
+use super::{PropertyFinding, TraceProperty};
 
 /// Quantiles that are compared.
 const POINTS: usize = 1000;
@@ -26,7 +26,7 @@ impl Named for Rates {
     }
 }
 
-impl Property for Rates {
+impl TraceProperty for Rates {
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let (one, other) = (rates(original), rates(scaled));
         let sides = ["mean difference of workers' rates", "mean difference of clusters' rates"];

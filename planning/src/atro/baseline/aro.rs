@@ -9,7 +9,7 @@ use pktgen_core::seed::Seed;
 
 use super::super::flow;
 use super::network::{Hosts, Network, draw_aggregators};
-use super::{Baseline, Case};
+use super::{Baseline, BaselineCase};
 
 /// See the module.
 pub(super) struct Aro;
@@ -28,7 +28,7 @@ impl Named for Aro {
 }
 
 impl Baseline for Aro {
-    fn busiest(&self, case: &Case, seed: Seed) -> u64 {
+    fn busiest(&self, case: &BaselineCase, seed: Seed) -> u64 {
         let mut stream = seed.stream("atro.aro", 0, 0);
         let hosts = case.hosts(&mut stream);
         let aggregators = draw_aggregators(&case.network, case.aggregators as usize, &mut stream);
