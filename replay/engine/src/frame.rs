@@ -142,6 +142,7 @@ impl Pool {
     }
 
     /// A buffer with these bytes and no other holder: the same one if there is none.
+    #[inline]
     pub fn unshare(&mut self, buffer: Buffer) -> Buffer {
         if self.references[buffer.0 as usize] == 1 {
             return buffer;
@@ -186,7 +187,7 @@ impl Pool {
     }
 
     /// The payloads of two different frames, the first to be written.
-    #[inline]
+    /// A call, not inlined: inside a queue's merge it costs more registers than the call saves.
     pub fn payload_pair(&mut self, into: &Frame, from: &Frame) -> (&mut [u8], &[u8]) {
         let (a, b) = (into.buffer.0 as usize * self.stride, from.buffer.0 as usize * self.stride);
         let (into_bytes, from_bytes) = if a < b {
