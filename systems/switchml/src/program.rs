@@ -12,7 +12,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use crate::format::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, values};
-use pktgen_core::config::Section;
+use pktgen_core::config::{Key, Section, settings};
 use pktgen_core::record::{Action, Counter, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, SECOND, Time};
@@ -44,8 +44,8 @@ impl Named for SwitchMlKind {
 }
 
 impl ProgramKind for SwitchMlKind {
-    fn keys(&self) -> &'static [&'static str] {
-        &["pool", "elements", "jobs", "pipeline_latency", "check"]
+    fn settings(&self) -> &'static [&'static [Key]] {
+        &[Settings::KEYS]
     }
 
     fn format(&self) -> Option<&'static str> {
@@ -61,56 +61,52 @@ impl ProgramKind for SwitchMlKind {
     }
 
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
-        let settings = Settings::read(section, &place)?;
-        let jobs = served(section, &place, settings.several)?;
+        let mut settings = Settings::read(section, &place)?;
+        if place.real_time {
+            settings.pipeline_latency = Span::default();
+        }
+        let jobs = served(section, &place, settings.jobs == Jobs::Several)?;
         Ok(Box::new(SwitchMl::new(place, settings, &jobs)))
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Settings {
-    pool: u16,
-    elements: u16,
-    several: bool,
-    latency: Time,
-    check: bool,
+/// Which jobs are configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Jobs {
+    One,
+    Several,
 }
 
-impl Settings {
-    fn read(section: &mut Section, place: &Place) -> Result<Self> {
-        let pool: u16 = section.get("pool", 512u32)?;
-        if pool == 0 || pool > POOL_MAX {
-            return Err(Error::config(format!(
-                "{}: a pool of {pool} slots; give 1 to {POOL_MAX}, the registers of the switch hold no more of two sets",
-                section.place("pool")
-            )));
-        }
-        // What the largest frame of the run holds, if it is a packet.
-        let sent = ELEMENTS.into_iter().find(|n| frame_bytes(*n) == place.frame_bytes);
-        let elements: u16 = section.get("elements", u32::from(sent.unwrap_or(256)))?;
-        if !ELEMENTS.contains(&elements) || sent.is_some_and(|sent| sent != elements) {
-            return Err(Error::config(format!(
-                "{}: {elements} values; the switch sums 64 or 256 per packet, and it must be what workers send{}",
-                section.place("elements"),
-                sent.map_or(String::new(), |n| format!(": {n}"))
-            )));
-        }
-        let jobs: String = section.get("jobs", "one")?;
-        if jobs != "one" && jobs != "several" {
-            return Err(Error::config(format!(
-                "{}: \"{jobs}\" is neither \"one\", as the public controller has it, nor \"several\"",
-                section.place("jobs")
-            )));
-        }
-        let latency: Span = section.get("pipeline_latency", "1us")?;
-        if latency.ps() > SECOND {
-            return Err(Error::config(format!("{}: {latency} is above 1s", section.place("pipeline_latency"))));
-        }
-        let check = section.get("check", true)?;
-        // Where time passes by itself, the chip's time is what the host takes.
-        let latency = if place.real_time { 0 } else { latency.ps() };
-        Ok(Settings { pool, elements, several: jobs == "several", latency, check })
+settings! {
+    #[derive(Debug, Clone, Copy)]
+    struct Settings(place: &Place) {
+        /// Slots of a set; the registers of the switch hold two sets.
+        pool: u16 = 512 in 1..=POOL_MAX => |pool| format!(
+            "a pool of {pool} slots; give 1 to {POOL_MAX}, the registers of the switch hold no more of two sets"
+        );
+        /// Values of a packet.
+        elements: u16 = "what workers send, else 256" in "64 or 256" by read_elements;
+        /// Jobs that are configured: one session at a time, as the public controller has it, or all.
+        jobs: Jobs = "one" of [("one", Jobs::One), ("several", Jobs::Several)];
+        /// Time in the pipeline; where time passes by itself, what the host takes.
+        pipeline_latency: Span = "1us" in ..=Span::from_ps(SECOND) => |latency| format!("{latency} is above 1s");
+        /// Refuses packets that would take part in another sum than their own; the public program does not.
+        check: bool = true;
     }
+}
+
+/// What the largest frame of the run holds, if it is a packet.
+fn read_elements(section: &mut Section, place: &Place) -> Result<u16> {
+    let sent = ELEMENTS.into_iter().find(|n| frame_bytes(*n) == place.frame_bytes);
+    let elements: u16 = section.get("elements", sent.unwrap_or(256))?;
+    if !ELEMENTS.contains(&elements) || sent.is_some_and(|sent| sent != elements) {
+        return Err(Error::config(format!(
+            "{}: {elements} values; the switch sums 64 or 256 per packet, and it must be what workers send{}",
+            section.place("elements"),
+            sent.map_or(String::new(), |n| format!(": {n}"))
+        )));
+    }
+    Ok(elements)
 }
 
 /// The jobs that are configured here: all that have workers, or the first of them ("one session at a time").
@@ -270,7 +266,8 @@ impl SwitchMl {
 
     /// The pipeline has a result; it leaves when it is through.
     fn send(&mut self, result: Frame, to: To) {
-        self.pending.push_back((Frame { t: result.t.saturating_add(self.settings.latency), ..result }, to));
+        self.pending
+            .push_back((Frame { t: result.t.saturating_add(self.settings.pipeline_latency.ps()), ..result }, to));
     }
 
     /// Everything that is due by `t` leaves.
@@ -331,7 +328,7 @@ impl Program for SwitchMl {
 
     fn limits(&self) -> Limits {
         let one = (1, "target.jobs = \"several\" gives each a pool of its own");
-        let jobs = (!self.settings.several).then_some(one);
+        let jobs = (self.settings.jobs == Jobs::One).then_some(one);
         Limits { room: Some((u32::from(self.settings.pool), "target.pool")), jobs, ..Limits::default() }
     }
 

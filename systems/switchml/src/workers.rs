@@ -2,7 +2,7 @@
 //! before is there (the public client; `docs/switchml.md`).
 
 use crate::format::{self, ELEMENTS, HEADER, Header, PORT, WORKER_PORT};
-use pktgen_core::config::Section;
+use pktgen_core::config::{Key, Section, settings};
 use pktgen_core::record::PacketId;
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
@@ -40,6 +40,14 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     })
 }
 
+settings! {
+    /// The pool of a worker, as in Trio §6.1 (SwitchML-256, retransmission off).
+    struct Window {
+        /// Slots of a set: packets that a worker has under way.
+        pool: u32 = 512 in 1..=POOL_MAX;
+    }
+}
+
 /// `workers = "switchml"`.
 pub(crate) struct SwitchMlKind;
 
@@ -54,7 +62,11 @@ impl Named for SwitchMlKind {
 
 impl WorkerKind for SwitchMlKind {
     fn keys(&self) -> &'static [&'static str] {
-        &["pool", "scaling", "scale", "missed", "retransmit", "typical", "iterations_to_target"]
+        &["scaling", "scale", "missed", "retransmit", "typical", "iterations_to_target"]
+    }
+
+    fn settings(&self) -> &'static [&'static [Key]] {
+        &[Window::KEYS]
     }
 
     fn protocol(&self) -> &'static Protocol {
@@ -67,8 +79,7 @@ impl WorkerKind for SwitchMlKind {
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
         let dense = dense_of(source.as_ref(), self.name())?;
-        // Trio §6.1: SwitchML-256 with pool size 512, retransmission off.
-        let pool = section.get_in("pool", 512u32, 1..=POOL_MAX)?;
+        let Window { pool } = Window::read(section)?;
         let scaling = read_scaling(section)?;
         let retransmit = read_span(section, "retransmit")?;
         let layout = Layout::new(dense.clone(), scaling, pool).with_lanes(&facts.lanes);

@@ -3,14 +3,16 @@
 //! [`Document`] is the merged tree of file, environment and flags; every value remembers where it
 //! came from. A [`Section`] hands values out with their defaults, and closing it refuses keys that
 //! no code reads, with the nearest key that exists. So each extension reads its own keys and the
-//! list of valid keys is always the list of keys that are read.
+//! list of valid keys is always the list of keys that are read. [`settings!`] writes such a reader from a list of keys.
 
 mod document;
 mod section;
+mod settings;
 mod sweep;
 mod value;
 
 pub use document::{Document, Origin, SECTIONS};
 pub use section::{FromValue, Section, joined};
+pub use settings::{Key, describe, optional, settings, within};
 pub use sweep::{Run, Sweep};
 pub use value::{Entry, Table, Value};

@@ -156,6 +156,18 @@ impl From<bool> for Value {
     }
 }
 
+impl From<u16> for Value {
+    fn from(n: u16) -> Self {
+        Value::Integer(n.into())
+    }
+}
+
+impl From<i32> for Value {
+    fn from(n: i32) -> Self {
+        Value::Integer(n.into())
+    }
+}
+
 impl From<u32> for Value {
     fn from(n: u32) -> Self {
         Value::Integer(n.into())

@@ -17,7 +17,7 @@ mod step;
 use std::sync::Arc;
 
 use pktgen_core::Result;
-use pktgen_core::config::Section;
+use pktgen_core::config::{Key, Section};
 use pktgen_core::record::{Answers, Counter, Fault, Iteration, PacketId, Received, Reply, Sent, State, Training};
 use pktgen_core::registry::Named;
 use pktgen_core::seed::Seed;
@@ -393,7 +393,14 @@ impl Receiver {
 /// Makes workers.
 pub trait WorkerKind: Named + Sync {
     /// The keys of `[endpoint]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other kinds.
-    fn keys(&self) -> &'static [&'static str];
+    fn keys(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Those of its keys, the server's among them, that [`settings!`](pktgen_core::config::settings!) reads, which `keys` need not name.
+    fn settings(&self) -> &'static [&'static [Key]] {
+        &[]
+    }
 
     /// What their frames are.
     fn protocol(&self) -> &'static Protocol;

@@ -49,9 +49,11 @@ pub(super) fn read_devices(
     let devices = devices.build_all(&mut target, topology)?;
     for discipline in catalogue.queues {
         target.allow(discipline.keys());
+        target.allow_keys(discipline.settings());
     }
     for program in catalogue.programs {
         target.allow(program.keys());
+        target.allow_keys(program.settings());
     }
     document.close(target)?;
     Ok(DeviceSet { devices, changes, remarks })

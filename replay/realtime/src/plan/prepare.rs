@@ -253,6 +253,7 @@ fn read_endpoints(
     let receiver = facts.kind.server(&mut section, facts)?.unwrap_or_else(|| Receiver::passive(answering));
     for kind in catalogue.workers {
         section.allow(kind.keys());
+        section.allow_keys(kind.settings());
         section.allow(kind.server_keys());
     }
     document.close(section)?;

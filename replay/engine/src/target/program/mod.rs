@@ -5,7 +5,7 @@ pub(crate) mod forward;
 use std::sync::Arc;
 
 use pktgen_core::Result;
-use pktgen_core::config::Section;
+use pktgen_core::config::{Key, Section};
 use pktgen_core::record::Counter;
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
@@ -145,6 +145,11 @@ pub trait ProgramKind: Named + Sync {
 
     /// The keys of `[target]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other programs.
     fn keys(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Those of its keys that [`settings!`](pktgen_core::config::settings!) reads, which `keys` need not name.
+    fn settings(&self) -> &'static [&'static [Key]] {
         &[]
     }
 

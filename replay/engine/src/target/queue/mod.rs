@@ -8,7 +8,7 @@
 pub mod fifo;
 
 use pktgen_core::Result;
-use pktgen_core::config::Section;
+use pktgen_core::config::{Key, Section};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_wire::wire::update::Status;
@@ -41,7 +41,14 @@ pub trait Queue: Send {
 pub trait Discipline: Named + Sync {
     /// The keys of `[target]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other
     /// disciplines.
-    fn keys(&self) -> &'static [&'static str];
+    fn keys(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Those of its keys that [`settings!`](pktgen_core::config::settings!) reads, which `keys` need not name.
+    fn settings(&self) -> &'static [&'static [Key]] {
+        &[]
+    }
 
     /// Must frames be updates whose cluster the device has looked up?
     fn needs_identified(&self) -> bool {
@@ -63,7 +70,8 @@ mod tests {
             let mut section = Section::of("target", &[]);
             discipline.open(&mut section, 3, None).unwrap();
             let mut asked: Vec<_> = section.asked().iter().map(String::as_str).collect();
-            let mut named = discipline.keys().to_vec();
+            let settings = discipline.settings().concat();
+            let mut named = [discipline.keys(), &settings.iter().map(|key| key.name).collect::<Vec<_>>()].concat();
             asked.sort_unstable();
             named.sort_unstable();
             assert_eq!(asked, named, "{}", discipline.name());
