@@ -12,7 +12,7 @@
 //! a merge is a sum or a mean (a sum; the count travels along), and its reward (the mean weighted
 //! by counts; the maximum on request).
 
-use pktgen_core::config::Section;
+use pktgen_core::config::{Key, Section, settings};
 use pktgen_core::record::{Action, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
@@ -41,7 +41,11 @@ impl Named for OlafDiscipline {
 
 impl Discipline for OlafDiscipline {
     fn keys(&self) -> &'static [&'static str] {
-        &["slots", "slot_in_transmission", "reward_filter", "reward_threshold", "merged_reward", "active_window"]
+        &["slots", "slot_in_transmission"]
+    }
+
+    fn settings(&self) -> &'static [&'static [Key]] {
+        &[Settings::KEYS]
     }
 
     fn needs_identified(&self) -> bool {
@@ -50,25 +54,28 @@ impl Discipline for OlafDiscipline {
 
     fn open(&self, section: &mut Section, clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {
         let (slots, hold_slot) = read_slots(section, slots)?;
-        let filter: bool = section.get("reward_filter", true)?;
-        let threshold: f64 = section.get("reward_threshold", 1.5)?;
-        let window = read_window(section)?;
-        let merged = [("mean", MergedReward::Mean), ("max", MergedReward::Max)];
-        let merged_reward = section.choose("merged_reward", "mean", &merged)?;
-        if threshold < 0.0 {
-            return Err(Error::config(format!(
-                "{}: {threshold} is negative; a threshold is 0 or more",
-                section.place("reward_threshold")
-            )));
-        }
+        let read = Settings::read(section)?;
         let settings = OlafSettings {
             slots,
             hold_slot,
-            threshold: filter.then_some(threshold as f32),
-            merged_reward,
-            active_window: window,
+            threshold: read.reward_filter.then_some(read.reward_threshold as f32),
+            merged_reward: read.merged_reward,
+            active_window: read.active_window,
         };
         Ok(Box::new(OlafQueue::new(settings, clusters)))
+    }
+}
+
+settings! {
+    struct Settings {
+        /// Compares rewards of updates (§3).
+        reward_filter: bool = true;
+        /// Rewards further apart than this are not comparable.
+        reward_threshold: f64 = 1.5 in 0.0.. => |threshold| format!("{threshold} is negative; a threshold is 0 or more");
+        /// A cluster is active if it had an arrival this recently; "ever" has no end.
+        active_window: Time = "\"1s\"" in "above 0s, or \"ever\"" by read_window;
+        /// Reward of a merge: the mean, weighted by counts, or the maximum.
+        merged_reward: MergedReward = "mean" of [("mean", MergedReward::Mean), ("max", MergedReward::Max)];
     }
 }
 

@@ -5,15 +5,16 @@
 //! reversed paths: aggregators copy them to each of their inputs. See `docs/reduce.md`.
 
 use std::collections::VecDeque;
+use std::ops::Bound;
 use std::sync::Arc;
 
-use pktgen_core::config::Section;
+use pktgen_core::Result;
+use pktgen_core::config::{Key, Section, settings};
 use pktgen_core::record::{Action, Counter, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::topology::NO_PORT;
 use pktgen_core::units::Span;
-use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{
     SERVER_IP, Template, device_ip, device_of, readdress, set_udp_checksum, source_ip, target_ip, worker_of,
 };
@@ -41,7 +42,11 @@ impl Named for ReduceKind {
 
 impl ProgramKind for ReduceKind {
     fn keys(&self) -> &'static [&'static str] {
-        &["open_messages", "timeout", AGGREGATORS]
+        &[AGGREGATORS]
+    }
+
+    fn settings(&self) -> &'static [&'static [Key]] {
+        &[Settings::KEYS]
     }
 
     fn format(&self) -> Option<&'static str> {
@@ -62,6 +67,18 @@ impl ProgramKind for ReduceKind {
 
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
         Ok(Box::new(Reduce::open(section, place)?))
+    }
+}
+
+/// Spans that are not empty.
+const ABOVE_0: (Bound<Span>, Bound<Span>) = (Bound::Excluded(Span::from_ps(0)), Bound::Unbounded);
+
+settings! {
+    struct Settings {
+        /// Messages of a cluster that may be open at an aggregator.
+        open_messages: u32 = 1024 in 1..=1 << 20;
+        /// After so long a sum leaves without what is missing.
+        timeout: Option<Span> if written in ABOVE_0 => |_| "it must be above 0".into();
     }
 }
 
@@ -93,18 +110,14 @@ struct Reduce {
 
 impl Reduce {
     fn open(section: &mut Section, place: Place) -> Result<Self> {
-        let room: u32 = section.get_in("open_messages", 1024u32, 1..=1 << 20)?;
-        let timeout: Option<Span> = section.get_opt("timeout")?;
-        if timeout.is_some_and(|timeout| timeout.ps() <= 0) {
-            return Err(Error::config(format!("{}: it must be above 0", section.place("timeout"))));
-        }
+        let Settings { open_messages, timeout } = Settings::read(section)?;
         // Who aggregates was read with the network.
         let _: Option<DeviceNames> = section.get_opt(AGGREGATORS)?;
         let head = Template::new((device_ip(place.node), WORKER_PORT), (SERVER_IP, PORT), 64);
         Ok(Reduce {
             flows: place.flows.clone().unwrap_or_default(),
             gathers: vec![None; place.workers.clusters_ever()],
-            room,
+            room: open_messages,
             timeout: timeout.map(Span::ps),
             deadlines: VecDeque::new(),
             head,
