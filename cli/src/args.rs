@@ -655,6 +655,9 @@ pub(crate) struct Dissector {
 pub(crate) struct List {
     /// Only this kind
     pub(crate) kind: Option<String>,
+    /// Keys of experiment files that programs, queues and endpoints declare: default, range, meaning
+    #[arg(long)]
+    pub(crate) keys: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -1,5 +1,6 @@
 //! `pktgen list`: what the registries hold.
 
+use pktgen_core::config::Key;
 use pktgen_core::registry::{Named, suggest};
 use pktgen_core::{Error, Result, topology};
 use pktgen_realtime::transport;
@@ -41,6 +42,41 @@ pub(super) fn registries() -> Vec<(&'static str, Entries)> {
     ]
 }
 
+/// What is declared of the keys of one entry.
+fn settings(kind: &str, name: &str) -> Vec<Key> {
+    let catalogue = pktgen_registry::all();
+    let lists = match kind {
+        "programs" => catalogue.programs.iter().find(|entry| entry.name() == name).map(|entry| entry.settings()),
+        "queues" => catalogue.queues.iter().find(|entry| entry.name() == name).map(|entry| entry.settings()),
+        "endpoints" => catalogue.workers.iter().find(|entry| entry.name() == name).map(|entry| entry.settings()),
+        _ => None,
+    };
+    lists.unwrap_or_default().concat()
+}
+
+/// Shows them below their entry, which is left out if it has none.
+fn show_keys(ui: &Ui, kind: &str, entries: &Entries) {
+    for (name, about) in entries {
+        let keys = settings(kind, name);
+        if !keys.is_empty() && !ui.json() {
+            ui.result(&format!("  {name:<14} {about}"));
+        }
+        for key in keys {
+            let (default, range) = ((key.default)(), (key.range)());
+            if ui.json() {
+                let line = serde_json::json!({
+                    "kind": kind, "name": name, "key": key.name, "default": default, "range": range, "about": key.about,
+                });
+                ui.result(&line.to_string());
+            } else {
+                let default = if default.is_empty() { "none" } else { &default };
+                let range = if range.is_empty() { String::new() } else { format!("; {range}") };
+                ui.result(&format!("    {:<16} {} [default: {default}{range}]", key.name, key.about));
+            }
+        }
+    }
+}
+
 pub(super) fn run(args: List, ui: &Ui) -> Result<u8> {
     let all = registries();
     let kinds: Vec<_> = all.iter().map(|(kind, _)| *kind).collect();
@@ -54,8 +90,15 @@ pub(super) fn run(args: List, ui: &Ui) -> Result<u8> {
         )));
     }
     for (kind, entries) in all.iter().filter(|(kind, _)| args.kind.as_deref().is_none_or(|wanted| wanted == *kind)) {
+        if args.keys && entries.iter().all(|(name, _)| settings(kind, name).is_empty()) {
+            continue;
+        }
         if !ui.json() {
             ui.result(kind);
+        }
+        if args.keys {
+            show_keys(ui, kind, entries);
+            continue;
         }
         for (name, about) in entries {
             if ui.json() {

@@ -10,8 +10,15 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const DOCUMENTS: &[&str] =
-    &["README.md", "docs/experiments.md", "docs/doctor.md", "docs/import.md", "docs/traces.md", "docs/wireshark.md"];
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "docs/experiments.md",
+    "docs/doctor.md",
+    "docs/import.md",
+    "docs/settings.md",
+    "docs/traces.md",
+    "docs/wireshark.md",
+];
 
 fn run(args: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
