@@ -14,6 +14,7 @@ static SYSTEMS: &[&System] = &[
     &pktgen_libra::SYSTEM,
     &pktgen_reduce::SYSTEM,
     &pktgen_atp::SYSTEM,
+    &pktgen_iswitch::SYSTEM,
 ];
 
 static ALL: LazyLock<Catalogue> =
