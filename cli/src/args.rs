@@ -54,7 +54,7 @@ pub(crate) struct Common {
     /// Print results as JSON, one object per line, on stdout
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say more about what is done (twice: much more)
+    /// Print more about what is done (twice: much more)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
@@ -68,9 +68,9 @@ pub(crate) enum Command {
     Trace(Trace),
     /// Run an experiment: every point of its sweep becomes a run dir, then a report
     Replay(Replay),
-    /// Be the software device of an experiment, between two interfaces, until Ctrl-C
+    /// Run the software device of an experiment between two interfaces, until Ctrl-C
     Target(Target),
-    /// Be the parameter server of an experiment (receive, answer, record), or record every frame of an interface
+    /// Run the parameter server of an experiment (receive, answer, record), or record every frame of an interface
     Capture(Capture),
     /// Join the shards of a sweep, or the run dirs of workers, device and server into one whose balance closes
     Merge(Merge),
@@ -89,14 +89,14 @@ pub(crate) enum Command {
     Verify(Verify),
     /// What this host can do, why not, and the remedy; changes nothing and sends nothing
     Doctor(Doctor),
-    /// Profiles of hardware: which there are, whether an experiment fits one, what its control plane is told
+    /// Profiles of hardware: list, compatibility with an experiment, configuration of the control plane
     #[command(subcommand)]
     Device(Device),
     /// A Wireshark dissector of every wire format, as a Lua file: pktgen dissector > pktgen.lua
     Dissector(Dissector),
-    /// What there is: formats, importers, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, placers, properties
+    /// Available components: formats, importers, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, placers, properties
     List(List),
-    /// What a metric, a column, a code or a name of pktgen list means: definition, unit, labels, which values are better
+    /// Definition, unit, labels and direction of a metric, a column, a code or a name of pktgen list
     Explain(Explain),
 }
 
@@ -239,7 +239,7 @@ pub(crate) struct Merge {
     /// Of shards: join what there is, and say in the result and its reports that it is incomplete
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Take files whatever their digests say; the result says so
+    /// Accept files whose digests do not match; the result says so
     #[arg(long)]
     pub(crate) no_verify: bool,
 }
@@ -282,12 +282,12 @@ pub(crate) enum Trace {
     },
     /// Other sizes and rates of a trace; keeps each worker's gap distribution and correlation
     Scale(Scale),
-    /// What a trace holds
+    /// Print the contents of a trace
     Info {
         /// Trace to read
         input: PathBuf,
     },
-    /// Is a trace what it must be? With two: did scaling keep what matters? (docs/traces.md)
+    /// Check a trace; of two, check that scaling kept the statistics (docs/traces.md)
     #[command(
         after_help = "Exit codes: 0 nothing is wrong, or all properties were kept; 1 a property was not kept; 2 a file is no\n\
                             sound trace."
@@ -298,7 +298,7 @@ pub(crate) enum Trace {
         /// The trace that was made of it
         scaled: Option<PathBuf>,
     },
-    /// Make a trace of files of others: CSV, Arrow, Parquet, captures, execution traces (docs/import.md)
+    /// Make a trace of files of other tools: CSV, Arrow, Parquet, captures, execution traces (docs/import.md)
     Convert(Convert),
 }
 
@@ -343,7 +343,7 @@ pub(crate) struct Analyze {
     /// Only this metric (repeatable); * stands for anything, as 'aom_*'
     #[arg(long = "metric", value_name = "NAME")]
     pub(crate) metrics: Vec<String>,
-    /// Print the lines of single flows and bins, too; --json always does
+    /// Print the lines of single clusters, workers and bins, too; --json always does
     #[arg(long)]
     pub(crate) all: bool,
     /// Whose generation time an aggregate has for its Age-of-Model
@@ -580,7 +580,7 @@ pub(crate) struct MadeTree {
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Files")]
 pub(crate) struct PlanFiles {
-    /// Write the plan: nodes, cables, and the way of each flow (JSON)
+    /// Write the plan: nodes, cables, and the path of each flow (JSON)
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
     /// Write a picture of the plan

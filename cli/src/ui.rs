@@ -78,7 +78,7 @@ impl Ui {
             to_stderr(told.render().to_string().trim_end());
             return code;
         }
-        // Errors are on stderr: there is nobody to tell.
+        // Errors go to stderr: this one cannot be reported.
         match told.print() {
             Err(fault) if !told.use_stderr() => code.max(ui.not_written(&fault)),
             _ => code,

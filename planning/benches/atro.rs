@@ -3,7 +3,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pktgen_core::seed::Seed;
-use pktgen_planning::atro::baseline::{BASELINES, Case, Network, Topology};
+use pktgen_planning::atro::baseline::{BASELINES, BaselineCase, Network, Topology};
 use pktgen_planning::atro::{Cluster, wire};
 
 const CAPACITY_BPS: u64 = 100_000_000_000;
@@ -36,7 +36,8 @@ fn wirings(c: &mut Criterion) {
 fn baselines(c: &mut Criterion) {
     let mut group = c.benchmark_group("atro baselines");
     for (name, topology) in Topology::ALL {
-        let case = Case { network: Network::of(topology), workers: 90, aggregators: 4, capacity_bps: CAPACITY_BPS };
+        let case =
+            BaselineCase { network: Network::of(topology), workers: 90, aggregators: 4, capacity_bps: CAPACITY_BPS };
         for baseline in BASELINES {
             let mut seed = 0;
             group.bench_function(format!("{}, {name}", baseline.name()), |b| {

@@ -29,7 +29,7 @@ pub struct Emission {
     /// How fast they follow each other, as a multiple of the rate that the plan promises. At a plan without a rate it means
     /// nothing: all messages of a worker are generated at once.
     pub factor: f64,
-    /// Does the server answer with the whole sums?
+    /// Whether the server answers with the whole sums.
     pub allreduce: bool,
 }
 

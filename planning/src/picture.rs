@@ -1,6 +1,6 @@
 //! Pictures of plans: SVG to look at, Graphviz dot to lay out otherwise.
 //!
-//! Nodes stand in rows by their distance from the server, each above what it hears; switches that aggregate are filled,
+//! Nodes stand in rows by their distance from the server, each above its inputs; switches that aggregate are filled,
 //! and every cable says how many messages of a round it carries.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use pktgen_core::plan::{Plan, PlanRole};
 use pktgen_core::printable::{escape, printable};
-use pktgen_core::rows::{Placed, Spacing};
+use pktgen_core::rows::{RowPlacement, Spacing};
 
 /// Narrower than 320 is hard to read.
 const SPACING: Spacing = Spacing { row: 90.0, gap: 46.0, edge: 40.0, least: 320.0 };
@@ -67,7 +67,7 @@ impl View {
 }
 
 /// Where nodes stand, the servers above.
-fn places(view: &View) -> Placed {
+fn places(view: &View) -> RowPlacement {
     let servers: Vec<_> = (0..view.nodes.len()).filter(|node| view.nodes[*node].role == PlanRole::Server).collect();
     SPACING.place(view.nodes.len(), view.cables.iter().map(|&(from, to, _)| (from, to)), &servers)
 }
@@ -85,7 +85,7 @@ fn class(role: PlanRole) -> &'static str {
 /// As a picture.
 pub fn svg(plan: &Plan) -> String {
     let view = View::of(plan);
-    let Placed { at, width, height } = places(&view);
+    let RowPlacement { at, width, height } = places(&view);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" role=\"img\"><title>Plan of {}</title><style>{STYLE}</style>\

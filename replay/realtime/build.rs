@@ -1,4 +1,4 @@
-//! Tells the crate the commit it is built from, for the manifests of runs. Reads git's files; runs nothing.
+//! Sets the commit that the crate is built from, for the manifests of runs. Reads git's files; runs nothing.
 
 use std::fs;
 use std::path::Path;

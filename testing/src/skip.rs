@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::need::{Need, parse};
 
-/// Says on standard error that `what` was not tested for want of `need`, and notes it in the list of skips.
+/// Prints on standard error that `what` was not tested for want of `need`, and notes it in the list of skips.
 ///
 /// # Panics
 /// If `PKTGEN_REQUIRE` has the need, or a name that does not exist.

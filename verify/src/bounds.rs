@@ -5,7 +5,7 @@
 //! - *Spread*: if every gap is at least F services, an update has left the device before its cluster's next one
 //!   arrives. By induction over time: with at most one update per cluster in the device, an arrival finds at most
 //!   F − 1 others, waits at most F − 1 services and is gone after F. Then nothing merges.
-//! - In general at most F − 1 others wait and one is on the wire, so the wait is at most F services; and whoever is
+//! - In general at most F − 1 others wait and one is on the wire, so the wait is at most F services; and the cluster that is
 //!   appended finds a free slot, which bounds it by the number of slots too.
 //! - *Lead*: how far the peaks of u can exceed those of v in sum, where arrivals are spread and both have as many. An
 //!   update of u waits at most one service for each other cluster that has an update in the device. If v has, u meets
@@ -25,13 +25,13 @@ pub struct Bounds {
     pub window: Vec<Vec<(Ticks, Ticks)>>,
     /// Longest wait of an update that is appended, until its transmission starts.
     pub wait: Ticks,
-    /// Is at most one update per cluster in the device at a time?
+    /// Whether at most one update per cluster is in the device at a time.
     pub spread: bool,
-    /// Can updates of the cluster merge?
+    /// Whether updates of the cluster can merge.
     pub merges: Vec<bool>,
-    /// Can updates be dropped?
+    /// Whether updates can be dropped.
     pub drops: bool,
-    /// Can transmission control hold updates back?
+    /// Whether transmission control can hold updates back.
     pub holds: bool,
 }
 
@@ -58,7 +58,7 @@ impl Bounds {
         }
     }
 
-    /// Is every update sent and delivered alone?
+    /// Whether every update is sent and delivered alone.
     pub fn plain(&self, cluster: usize) -> bool {
         !self.merges[cluster] && !self.drops && !self.holds
     }
@@ -89,7 +89,7 @@ impl Bounds {
         Some(most + rest)
     }
 
-    /// Has update `b` certainly arrived after the queue entry that `a` belongs to, or any before, has left the device?
+    /// Whether update `b` has certainly arrived after the queue entry that `a` belongs to, or any before, has left the device.
     pub(crate) fn gone_before(&self, setup: &Setup, a: (usize, usize), b: (usize, usize)) -> bool {
         self.window[a.0][a.1].1 + self.wait + setup.service <= self.window[b.0][b.1].0
     }

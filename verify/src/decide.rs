@@ -62,7 +62,7 @@ pub struct FoundBehaviour {
 
 /// A verdict, how long it took and the behaviour that shows it, if one does.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct CheckedQuery {
     /// The verdict.
     pub verdict: Proof,
     /// Time spent.
@@ -78,10 +78,10 @@ pub struct Answer {
 pub struct Case {
     /// What was asked about.
     pub setup: Setup,
-    /// Do all behaviours keep the objective? With a counterexample where not.
-    pub all: Answer,
+    /// Whether all behaviours keep the objective. With a counterexample where not.
+    pub all: CheckedQuery,
     /// Does any? With a witness.
-    pub any: Answer,
+    pub any: CheckedQuery,
 }
 
 /// Decides both questions.
@@ -93,14 +93,18 @@ pub fn check(setup: &Setup, solver: &Solver) -> Result<Case> {
 }
 
 /// Only "do all?", for searches.
-pub(crate) fn check_all(setup: &Setup, solver: &Solver) -> Result<Answer> {
+pub(crate) fn check_all(setup: &Setup, solver: &Solver) -> Result<CheckedQuery> {
     decide_all(setup, &SmtModel::new(setup), solver)
 }
 
-fn decide_all(setup: &Setup, model: &SmtModel, solver: &Solver) -> Result<Answer> {
+fn decide_all(setup: &Setup, model: &SmtModel, solver: &Solver) -> Result<CheckedQuery> {
     let start = (solver.clock)();
-    let done =
-        |verdict, note: String, found| Answer { verdict, spent: (solver.clock)().saturating_sub(start), note, found };
+    let done = |verdict, note: String, found| CheckedQuery {
+        verdict,
+        spent: (solver.clock)().saturating_sub(start),
+        note,
+        found,
+    };
     let left = || (solver.timeout + start).saturating_sub((solver.clock)());
     if let Some(run) = candidates::find(setup, |run| !run.keeps(setup.epsilon)) {
         let Some(query) = model.queries().into_iter().find(|query| shows(setup, &run, *query)) else {
@@ -132,9 +136,10 @@ fn decide_all(setup: &Setup, model: &SmtModel, solver: &Solver) -> Result<Answer
     Ok(done(verdict, open.join("; "), None))
 }
 
-fn decide_any(setup: &Setup, model: &SmtModel, solver: &Solver) -> Result<Answer> {
+fn decide_any(setup: &Setup, model: &SmtModel, solver: &Solver) -> Result<CheckedQuery> {
     let start = (solver.clock)();
-    let done = |verdict, note, found| Answer { verdict, spent: (solver.clock)().saturating_sub(start), note, found };
+    let done =
+        |verdict, note, found| CheckedQuery { verdict, spent: (solver.clock)().saturating_sub(start), note, found };
     let left = || (solver.timeout + start).saturating_sub((solver.clock)());
     if let Some(run) = candidates::find(setup, |run| run.keeps(setup.epsilon)) {
         confirm(setup, model, &run, Query::Keeps, solver, left())?;
@@ -158,7 +163,7 @@ fn defect(what: &str) -> Error {
     Error::Invalid(format!("internal error of the verifier: {what}; please report it with the configuration"))
 }
 
-/// Is `run` an instance of `query`?
+/// Whether `run` is an instance of `query`.
 pub fn shows(setup: &Setup, run: &Run, query: Query) -> bool {
     let total = |v: usize| run.flows[v].total();
     match query {

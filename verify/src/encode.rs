@@ -26,11 +26,11 @@ pub struct SmtModel<'a> {
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Query {
-    /// Is there a behaviour that keeps the objective?
+    /// Whether there is a behaviour that keeps the objective.
     Keeps,
-    /// Is there one in which the first cluster's average peak exceeds the second's by more than ε?
+    /// Whether there is one in which the first cluster's average peak exceeds the second's by more than ε.
     Exceeds(usize, usize),
-    /// Is there one in which the cluster has no peak?
+    /// Whether there is one in which the cluster has no peak.
     Starves(usize),
 }
 
@@ -234,7 +234,7 @@ impl<'a> SmtModel<'a> {
                 Some(_) => format!("(assert (=> {after} {then}))"),
             });
         }
-        // Work conserving: the link waits for nobody.
+        // Work conserving: the link is never idle while a frame waits.
         lines.push(when(&own, &fold("or", &reasons, "true")));
         if !certain {
             let before = if k > 0 { format!("S_{v}_{}", k - 1) } else { number(-c) };

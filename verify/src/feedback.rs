@@ -1,4 +1,4 @@
-//! Transmission control (§5) in the model: which ACK a worker heard last, what it said, and whether it must send.
+//! Transmission control (§5) in the model: which ACK a worker received last, what it said, and whether it must send.
 //!
 //! Used by [`super::encode`] where congestion is possible at all (Qmax < F). The ACK of a queue entry is stamped on
 //! its way back with N, the clusters with an arrival by then; a worker decides by the last ACK that reached it before
@@ -65,7 +65,7 @@ fn active(setup: &Setup, v: usize, j: usize) -> String {
     )
 }
 
-/// Is P_s = 1 for update `k`, by the ACK of entry `j`? For each N beyond Qmax from the age where the rule says so; P_s
+/// Whether P_s = 1 for update `k`, by the ACK of entry `j`. For each N beyond Qmax from the age where the rule says so; P_s
 /// falls as N grows, so "at most N active" may stand for "N active".
 fn certain(setup: &Setup, v: usize, j: usize, k: usize) -> String {
     let mut ways = vec![format!("(<= Q_{v}_{j} {})", setup.slots)];

@@ -29,7 +29,7 @@ use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::registry::Named;
 
-pub use decide::{Answer, BehaviourSource, Case, FoundBehaviour, Proof};
+pub use decide::{BehaviourSource, Case, CheckedQuery, FoundBehaviour, Proof};
 pub use rate::{Probe, RateReport};
 pub use solver::Solver;
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use pktgen_core::config::Section;
 use pktgen_core::{Error, Result};
 
-use super::decide::{Answer, Proof, check_all};
+use super::decide::{CheckedQuery, Proof, check_all};
 use super::setup::{Setup, Ticks};
 use super::solver::Solver;
 
@@ -24,8 +24,8 @@ pub struct Probe {
     pub period: Ticks,
     /// What was asked there.
     pub setup: Setup,
-    /// Do all behaviours keep the objective?
-    pub answer: Answer,
+    /// Whether all behaviours keep the objective.
+    pub answer: CheckedQuery,
 }
 
 /// What the search found.
@@ -80,7 +80,7 @@ impl Search<'_> {
         setup.check(&|key| key.to_owned()).is_ok().then_some(setup)
     }
 
-    /// Does it hold with `period`? None if it cannot be asked.
+    /// Whether it holds with `period`. None if it cannot be asked.
     fn probe(&mut self, period: Ticks) -> Result<Option<bool>> {
         if let Some(probe) = self.probes.get(&period) {
             return Ok(Some(probe.answer.verdict == Proof::Holds));
@@ -120,7 +120,7 @@ impl Search<'_> {
     }
 }
 
-/// Searches; `progress` hears of every probe.
+/// Searches; `progress` is called with every probe.
 pub fn search(
     setup: &Setup,
     cluster: Option<usize>,

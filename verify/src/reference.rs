@@ -56,7 +56,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Is every cluster's average peak within ε of every other's? A cluster without a peak has no average: that breaks
+    /// Whether every cluster's average peak is within ε of every other's. A cluster without a peak has no average: that breaks
     /// the objective (our choice).
     pub fn keeps(&self, epsilon: Ticks) -> bool {
         let totals: Vec<_> = self.flows.iter().map(Flow::total).collect();

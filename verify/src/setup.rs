@@ -118,7 +118,7 @@ pub struct Setup {
     pub delay: Ticks,
     /// Qmax.
     pub slots: u32,
-    /// Does the update in transmission hold its slot?
+    /// Whether the update in transmission holds its slot.
     pub hold_slot: bool,
     /// A cluster is active if it had an arrival this recently; none: ever.
     pub window: Option<Ticks>,

@@ -77,7 +77,7 @@ impl Solver {
         let program = words.next().unwrap_or_default();
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // Z3 reads its standard input only if told to.
+        // Z3 reads its standard input only with this flag.
         let own_arguments = self.command.trim() != program;
         if program.rsplit('/').next() == Some("z3") && !own_arguments {
             command.arg("-in");

@@ -34,7 +34,7 @@ fn analyse(path: &Path) -> usize {
     analyze_captures(&plan, &mut |_, _| ()).expect("metrics").lines.len()
 }
 
-/// What nobody can beat: every byte of the file copied out of the page cache, by the reader's size.
+/// The lower bound: every byte of the file copied out of the page cache, by the reader's size.
 fn read(path: &Path) -> u64 {
     let mut file = std::fs::File::open(path).expect("a file");
     let (mut buffer, mut bytes) = (vec![0; 64 << 10], 0);

@@ -4,7 +4,7 @@
 //! same clock in virtual time and within one process; two hosts agree as far as the user states (PTP: `--offset 0s`), or as packets
 //! prove: an update takes no negative time to the server, and an acknowledgement none back, so the offset lies
 //! between the largest of one difference and the smallest of the other. Its middle is the estimate, half of its width
-//! the uncertainty. Otherwise one-way times are not told.
+//! the uncertainty. Otherwise one-way times are withheld.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -123,8 +123,8 @@ impl Clocks {
     /// One sentence.
     pub(super) fn about(&self) -> String {
         if self.origin == Origin::FirstPacket {
-            return "no file notes from when the run's times count: one-way times are not told; --anchor RUN (the senders' run \
-                    dir) or --anchor NS (since 1970) says it"
+            return "no file has the beginning of the run's times: one-way times are withheld; --anchor RUN (the senders' run \
+                    dir) or --anchor NS (since 1970) gives it"
                 .to_owned();
         }
         let ns = |ps: i64| show("ns", ps as f64 / 1000.0);
@@ -141,7 +141,7 @@ impl Clocks {
                 ns(offset.error_ps)
             ),
             Relation::Unknown(why) => {
-                format!("one-way times are not told: {why}; --offset says how far clocks are apart")
+                format!("one-way times are withheld: {why}; give the difference of the clocks by --offset")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The Age-of-Model of one flow, from a stream of generations and deliveries.
+//! The Age-of-Model of one cluster or worker (a "flow" here), from a stream of generations and deliveries.
 //!
 //! Finds the segments that [`pktgen_records::age`] finds in tables. What it must not know before the end is when the flow began:
 //! updates that were generated first need not be the first that are seen.

@@ -112,7 +112,7 @@ pub struct CapturePlan {
     pub no_verify: bool,
 }
 
-/// Bytes of numbers held in memory, unless told otherwise.
+/// Bytes of numbers held in memory, by default.
 pub(crate) const MEMORY: usize = 256 << 20;
 
 impl CapturePlan {

@@ -1,4 +1,4 @@
-//! What a capture tells, as lines: those of a run dir, as far as they can be known, and those of captures alone.
+//! The metrics of a capture, as lines: those of a run dir, as far as they can be known, and those of captures alone.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition, Label};
@@ -283,7 +283,7 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         let merged: u64 = totals.bins.iter().zip(0u64..).skip(2).map(|(packets, n)| packets * n).sum();
         out.push(updates("merged", merged as f64));
         out.push(updates("represented", totals.represented as f64));
-        // Without numbers copies are not told apart, and copies of results are meant.
+        // Without numbers copies are not distinguished, and copies of results are meant.
         if totals.ageless == 0 {
             out.push(Line::new("duplicates", PACKETS, totals.duplicates as f64));
         }

@@ -17,7 +17,7 @@ use super::meter::{Meter, Totals};
 use super::tables::{INDEX, TableForm, TablesIndex, columns, kept, side_folder};
 use super::{Event, MEMORY, Side, lines};
 
-/// Is it a folder of tables?
+/// Whether it is a folder of tables.
 pub fn is_tables(dir: &Path) -> bool {
     dir.join(INDEX).is_file()
 }

@@ -17,7 +17,7 @@ const STDIN: &str = "-";
 const WAIT: Duration = Duration::from_secs(3);
 const CHUNK: usize = 64 << 10;
 
-/// Is a capture at `path` no file that can be read again: standard input, or a pipe?
+/// Whether a capture at `path` can be read only once: standard input, or a pipe.
 pub(super) fn is_stream(path: &Path) -> bool {
     path.as_os_str() == STDIN || path.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
 }
@@ -39,7 +39,7 @@ enum Told {
 }
 
 impl Spool {
-    /// Copies what `plan` names that is no file, all at the same time, and puts the copies into it. `waiting` hears once of each from
+    /// Copies what `plan` names that is no file, all at the same time, and puts the copies into it. `waiting` is called once for each from
     /// which nothing comes.
     pub fn fill(plan: &mut CapturePlan, waiting: &mut dyn FnMut(&Path)) -> Result<Spool> {
         let paths = || plan.server.iter().chain(&plan.sender);

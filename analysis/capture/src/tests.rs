@@ -194,7 +194,7 @@ proptest! {
         // Nobody said it, and no acknowledgement shows it: no times.
         let refused = analysed(&both(&names));
         prop_assert!(!refused.lines.iter().any(|line| line.metric.starts_with("aom") || line.metric.starts_with("host_latency")));
-        prop_assert!(refused.notes.iter().any(|note| note.note == "clocks" && note.text.contains("not told")));
+        prop_assert!(refused.notes.iter().any(|note| note.note == "clocks" && note.text.contains("withheld")));
     }
 }
 

@@ -1,20 +1,20 @@
 //! Where the mean of a series moved: the largest jump of means, tested against the same values in other orders.
 //!
-//! Called by [`super::history`]. A series without a change is told to have one with a chance of [`ALPHA`]. Deterministic:
+//! Called by [`super::history`]. A series without a change is reported to have one with a probability of [`ALPHA`]. Deterministic:
 //! the seed of the permutations is a constant.
 
 use serde::Serialize;
 
 use pktgen_records::stats::{self, SplitMix};
 
-/// Chance that a series without a change is told to have one.
+/// Probability that a series without a change is reported to have one.
 pub(crate) const ALPHA: f64 = 0.01;
 /// Orders that a series is compared with.
 const PERMUTATIONS: usize = 1999;
 /// Fewest values on a side of a change.
 const SIDE_MIN: usize = 2;
 
-/// Fewest values in which a change can be told from chance: a step in the middle of fewer has its like in more than
+/// Fewest values in which a change can be significant: a step in the middle of fewer has its like in more than
 /// [`ALPHA`] of all orders.
 pub(crate) const RUNS_MIN: usize = 10;
 

@@ -43,7 +43,7 @@ pub struct Entry {
     pub tool: String,
     /// When the first of its runs was made, ns since 1970.
     pub created_unix_ns: u64,
-    /// Are all runs valid?
+    /// Whether all runs are valid.
     pub valid: bool,
     /// What was set beside the experiment file, seeds apart, as `key=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -277,7 +277,7 @@ impl Series {
         format!("{}: {} at {}", self.experiment, title(&self.metric), point(&self.labels))
     }
 
-    /// Are there too few runs for a change to be told from chance?
+    /// Whether there are too few runs for a change to be significant.
     fn is_short(&self) -> bool {
         self.values.len() < RUNS_MIN
     }
@@ -369,8 +369,8 @@ pub fn page(series: &[Series]) -> String {
         ),
     };
     let mut out = format!(
-        "<section class=\"verdict {class}\" aria-label=\"Verdict\">\n<p>{said}</p>\n<p>A series without one is told to have \
-         one with a chance of {} %; a change needs {RUNS_MIN} runs.</p>\n</section>\n<div class=\"charts\">\n",
+        "<section class=\"verdict {class}\" aria-label=\"Verdict\">\n<p>{said}</p>\n<p>A series without one is reported to have \
+         one with a probability of {} %; a change needs {RUNS_MIN} runs.</p>\n</section>\n<div class=\"charts\">\n",
         100.0 * changes::ALPHA
     );
     series.iter().for_each(|one| out.push_str(&figure(one)));

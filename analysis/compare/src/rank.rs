@@ -1,7 +1,7 @@
 //! The order of several implementations, per metric and point and over all points.
 //!
 //! Called by [`super`]. A place is an interval: from 1 + those that are surely better to the number of all − those that
-//! are surely worse. So those that cannot be told apart share places.
+//! are surely worse. So those that cannot be distinguished share places.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ pub struct Ranking {
     pub labels: Option<Labels>,
     /// Seeds that all have.
     pub seeds: usize,
-    /// Are there seeds enough for an order, or was nothing left to chance? Else everything may have every place.
+    /// Whether there are enough seeds for an order, or nothing was left to chance. Else everything may have every place.
     pub compared: bool,
     /// The implementations, the best first.
     pub places: Vec<Standing>,
@@ -82,7 +82,7 @@ pub(crate) fn rank(sides: &[Side], rules: &Rules) -> Vec<Ranking> {
     ordered(sides, rows, rules.alpha)
 }
 
-/// Has each side one variant throughout, and are these not all the same? Then they are what is ranked.
+/// Whether each side has one variant throughout, and these differ. Then they are what is ranked.
 fn across_all(sides: &[Side]) -> bool {
     let variants = |side: &Side| -> BTreeSet<Option<String>> {
         side.sweep.runs.iter().map(|run| run.labels.get(VARIANT).cloned()).collect()

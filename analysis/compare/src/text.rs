@@ -125,7 +125,7 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     if !comparison.rankings.is_empty() {
         notes.push(format!(
             "Places are from 1 + those that are surely better to all − those that are surely worse ({level} % for all \
-             places together); implementations that share a place cannot be told apart."
+             places together); implementations that share a place cannot be distinguished."
         ));
     }
     notes
@@ -134,7 +134,7 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
 /// Rows of a table of judgements, heads first: metric, point, old, new, effect, tolerance, pairs, verdict.
 pub(super) const HEADS: [&str; 8] = ["metric", "at", "old", "new", "effect", "tolerance", "pairs", "verdict"];
 
-/// Worse comes first, then what cannot be told, better and the same; the required and the larger effect first of each.
+/// Worse comes first, then what is undecided, better and the same; the required and the larger effect first of each.
 pub(super) fn by_severity(a: &Judgement, b: &Judgement) -> Ordering {
     let size = |one: &Judgement| one.effect.map_or(0.0, |effect| effect.value.abs());
     let kind = |one: &Judgement| (one.outcome, !one.required);

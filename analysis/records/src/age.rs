@@ -1,4 +1,4 @@
-//! Age-of-Model of all flows at once, as polars expressions.
+//! Age-of-Model of all clusters and workers at once, as polars expressions. Either is a "flow" here.
 //!
 //! Called by [`crate::analyze`]; the definition is design §4. Every flow's sawtooth is the list of the
 //! deliveries that lowered its age; between them the age grows by one second per second, so the time

@@ -56,7 +56,7 @@ impl Analysis {
             notes.push(Note { note: "lanes_contradict", text });
         }
         if self.resolved.as_ref().is_some_and(|resolved| !resolved.one_clock) {
-            let text = "workers and server are on different hosts, and nobody knows how far their clocks are apart: one-way ages and \
+            let text = "workers and server are on different hosts, and the offset of their clocks is unknown: one-way ages and \
                         latencies are withheld; see docs/ranks.md, and pktgen merge --clock-error"
                 .to_owned();
             notes.push(Note { note: "clocks_not_comparable", text });

@@ -191,7 +191,7 @@ pub fn is_update(cluster: u16) -> bool {
     cluster != NO_CLUSTER
 }
 
-/// Do the books tell of sums by key? Those are opened by a packet that is merged into itself.
+/// Whether the books have sums by key. Those are opened by a packet that is merged into itself.
 pub fn has_sums_by_key(records: &Records) -> bool {
     let books = &records.books;
     let itself = books.packet_in.iter().zip(&books.packet_out).zip(&books.action);
@@ -233,7 +233,7 @@ impl Resolver {
         let mut fates = Fates::default();
         for row in 0..n {
             let id = PacketId::new(sent.worker[row], sent.seq[row], sent.attempt[row]).0;
-            // Two rows with one id cannot be told apart later.
+            // Two rows with one id cannot be distinguished later.
             fates.contradictions += u64::from(index.insert(id, row as u32).is_some());
         }
         fates.repeated = sent.attempt.iter().map(|attempt| *attempt > 0).collect();

@@ -50,7 +50,7 @@ fn column(name: &str, array: ArrayRef) -> PolarsResult<Column> {
     Ok(primitives!(by_type))
 }
 
-/// Moved where every cell has a value and nobody else holds the buffer, else copied.
+/// Moved where every cell has a value and the buffer is not shared, else copied.
 fn numbers<A, P>(name: PlSmallStr, array: ArrayRef) -> ChunkedArray<P>
 where
     A: ArrowPrimitiveType,

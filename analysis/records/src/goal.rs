@@ -26,7 +26,7 @@ pub struct Goal {
     pub t_ps: Option<i64>,
     /// What only records tell.
     pub detail: Option<Detail>,
-    /// What records and counters disagree about; none if they agree, or if only one of them speaks.
+    /// What records and counters disagree about; none if they agree, or if only one of them has a value.
     pub conflict: Option<String>,
 }
 

@@ -5,15 +5,15 @@
 use pktgen_core::definition::Label;
 use pktgen_core::record::Reason;
 
-/// Whose age it is.
+/// Whether a line is about clusters or workers.
 pub const FLOW: Label = Label::one_of("flow", &["cluster", "worker"], "of clusters, or of workers");
 /// Of workers alone.
 pub(crate) const WORKER: Label = Label::one_of("flow", &["worker"], "of workers");
-/// Which flow.
-pub(crate) const ONE: Label = Label::new("id", "number of the flow");
-/// Which flow, or all.
+/// The number of a cluster or worker.
+pub(crate) const ONE: Label = Label::new("id", "number of the cluster or worker");
+/// The number of a cluster or worker, or all.
 pub(crate) const ONE_OR_MEAN: Label =
-    Label::new("id", "number of the flow; without it, the mean over flows").optional();
+    Label::new("id", "number of the cluster or worker; without it, the mean over all").optional();
 /// Which bin.
 pub const COUNT: Label = Label::new("n", "number of updates");
 /// Why.

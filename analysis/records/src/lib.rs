@@ -1,11 +1,11 @@
 //! NUMBERS from run dirs: what replay left behind (never replay itself), read, resolved and measured.
 //!
 //! Here live the reading of records, what became of every packet, ages, metrics by family of account, and statistics. Here must not live
-//! a form that somebody reads (a table, a chart, a verdict in words), a capture, or a comparison of implementations: those crates stand on this one.
+//! a form for readers (a table, a chart, a verdict in words), a capture, or a comparison of implementations: those crates stand on this one.
 //! It must not compute a number from printed text, print anything, or use `unsafe`. Bad input gives a message, never a panic.
 //!
 //! Map: [`run`] reads a run dir ([`rounds`] its synchronous training, [`batches`] a file batch by batch); [`fates`] resolves packets
-//! ([`provenance`] by their lanes alone); [`age`] is the Age-of-Model of all flows; [`goal`] how far a run to a goal came; [`resolved`] has
+//! ([`provenance`] by their lanes alone); [`age`] is the Age-of-Model of all clusters and workers; [`goal`] how far a run to a goal came; [`resolved`] has
 //! all of it together; [`metric`] turns it into [`Line`]s ([`analyze`] drives it, [`labels`] are what they share); [`stats`] has medians and
 //! intervals, [`quantile`] and [`over_time`] exact quantiles of more numbers than fit memory; [`human`] has units for people; [`canonical`]
 //! is one version's run against another's. [`testing`] has runs made by hand.

@@ -56,7 +56,7 @@ impl Line {
     }
 
     /// The key of the line in reports: the metric with its `flow`, `reason`, `traffic`, `job` or `counter` after a slash.
-    /// None for lines about one flow or one bin of a histogram, which reports do not tabulate.
+    /// None for lines about one cluster, one worker or one bin of a histogram, which reports do not tabulate.
     pub fn key(&self) -> Option<String> {
         let mut key = self.metric.to_string();
         for (label, value) in &self.labels {
@@ -69,7 +69,7 @@ impl Line {
         Some(key)
     }
 
-    /// Is it what `definition` defines? The label `run` is that of several runs and says nothing of the metric.
+    /// Whether `definition` defines it. The label `run` is that of several runs and says nothing of the metric.
     pub fn is_of(&self, definition: &Definition) -> bool {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let labels = self.labels.iter().filter(|(name, _)| *name != "run");

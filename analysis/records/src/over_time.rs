@@ -17,7 +17,7 @@ pub trait Segments {
     fn len(&self) -> usize;
     /// Calls `each` with all of them, some at a time.
     fn scan(&self, each: &mut dyn FnMut(&[Segment])) -> Result<()>;
-    /// Are there none?
+    /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -201,7 +201,7 @@ fn take_out(
     ranges: &[usize],
     tally: &Tally,
 ) -> Result<Vec<Option<[Vec<i64>; 2]>>> {
-    /// Says that nobody wants a range.
+    /// Marks a range that is not needed.
     const NOBODY: u8 = u8::MAX;
     let mut places = [NOBODY; RANGES];
     let mut taken: Vec<[Vec<i64>; 2]> = Vec::new();

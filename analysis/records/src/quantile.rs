@@ -22,7 +22,7 @@ pub trait Values {
         })?;
         Ok((low <= high).then_some((low, high)))
     }
-    /// Are there none?
+    /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -124,7 +124,7 @@ pub(crate) fn place(counts: &[u64], mut rank: u64) -> (usize, u64) {
 
 /// The numbers in each of `ranges`; none where they are too many.
 fn take_out(values: &dyn Values, ruler: Ruler, ranges: &[usize], counts: &[u64]) -> Result<Vec<Option<Vec<i64>>>> {
-    /// Says that nobody wants a range.
+    /// Marks a range that is not needed.
     const NOBODY: u32 = u32::MAX;
     let mut places = vec![NOBODY; RANGES];
     let mut taken: Vec<Vec<i64>> = Vec::new();

@@ -33,7 +33,7 @@ pub struct Resolved {
     pub records: Records,
     /// What became of every packet.
     pub fates: Fates,
-    /// Ages of all flows; none in synchronous training, whose results carry no generation time.
+    /// Ages of all clusters and workers; none in synchronous training, whose results carry no generation time.
     pub ages: Option<Ages>,
     /// Whether a time at the server may be compared with one at a worker.
     pub one_clock: bool,
@@ -105,7 +105,7 @@ impl Analysis {
         Analysis::new(RunData::open_with(dir, options.no_verify)?, options)
     }
 
-    /// May its numbers be used? What the run says about itself, and what was found in its records: those must
+    /// Whether its numbers may be used. What the run says about itself, and what was found in its records: those must
     /// close, and say what its counters say.
     pub fn validity(&self) -> Validity {
         let mut facts = Facts::of(&self.manifest);
@@ -118,12 +118,12 @@ impl Analysis {
         judge(&facts)
     }
 
-    /// Are pairs summed by key? The parts of such a sum do not say how many updates they represent.
+    /// Whether pairs are summed by key. The parts of such a sum do not say how many updates they represent.
     pub fn has_sums_by_key(&self) -> bool {
         self.manifest.family() == Family::Pairs
     }
 
-    /// What records and counters disagree about results; none if they agree, or if only one of them speaks.
+    /// What records and counters disagree about results; none if they agree, or if only one of them has a value.
     fn conflict_of_results(&self) -> Option<Fault> {
         let recorded = self.rounds.as_ref()?.results.as_ref()?.t_recv_ps.len() as u64;
         let counted = self.manifest.counters.replies;

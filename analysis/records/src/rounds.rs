@@ -64,9 +64,9 @@ pub struct ResultColumns {
     pub t_recv_ps: Vec<i64>,
     /// When the worker sent its own contribution; none if it had not.
     pub t_sent_ps: Vec<Option<i64>>,
-    /// Does it lack sources?
+    /// Whether it lacks sources.
     pub degraded: Vec<bool>,
-    /// Did the worker have a result of this block already?
+    /// Whether the worker already had a result of this block.
     pub again: Vec<bool>,
 }
 

@@ -104,7 +104,7 @@ pub struct StateColumns {
     pub ack_age_ps: Vec<Option<i64>>,
     /// Probabilities of sending; none in entries about ACKs.
     pub p_send: Vec<Option<f32>>,
-    /// Was it sent? None in entries about ACKs.
+    /// Whether it was sent. None in entries about ACKs.
     pub sent: Vec<Option<bool>>,
 }
 
@@ -240,7 +240,7 @@ impl RunData {
     }
 }
 
-/// Was the run in `dir` left unfinished: a stream is still Arrow IPC, or the manifest says that it is running?
+/// Whether the run in `dir` was left unfinished: a stream is still Arrow IPC, or the manifest says that it is running.
 /// Such a run is recovered before it is read.
 pub fn is_unfinished(dir: &Path) -> Result<bool> {
     let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?;
@@ -430,7 +430,7 @@ fn read_received(dir: &Path) -> Result<ReceivedColumns> {
 fn read_lanes(dir: &Path, manifest: &Manifest, records: Option<&Records>) -> Result<Option<LaneColumns>> {
     let (Some(layout), Some(records)) = (&manifest.lanes, records) else { return Ok(None) };
     if !layout.is_sound() {
-        return Err(Error::data(&dir.join("manifest.json"), "its lanes are such as no run has; was it changed?"));
+        return Err(Error::data(&dir.join("manifest.json"), "invalid lane layout (edited by hand?)"));
     }
     let table = stream(dir, LANES, &["words"])?;
     let (words, starts) = table.u32_lists("words")?;

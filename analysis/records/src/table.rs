@@ -1,7 +1,7 @@
 //! Reading Parquet files into plain columns, and writing metric lines as a table.
 //!
 //! Called by [`crate::run`] for the streams. Everything that can be wrong with a file that
-//! somebody else wrote (truncated, foreign, other types, nulls) becomes a message here.
+//! another program wrote (truncated, other columns, other types, nulls) becomes a message here.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Hand-made runs for tests, of this crate and of those that stand on it: a story told event by event, in memory or as a run dir.
+//! Hand-made runs for tests, of this crate and of those that stand on it: a story written event by event, in memory or as a run dir.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,7 +51,7 @@ impl Story {
         self
     }
 
-    /// A later attempt of an update; what happens to it is told with `attempt_…`.
+    /// A later attempt of an update; what happens to it is added with `attempt_…`.
     pub fn sent_again(&mut self, worker: u32, seq: u32, attempt: u8, t: i64, cluster: u16) -> &mut Story {
         self.sent_seq(worker, seq, t, Some(t), cluster);
         *self.records.sent.attempt.last_mut().unwrap() = attempt;

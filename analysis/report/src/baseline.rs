@@ -66,7 +66,7 @@ pub(crate) fn keys() -> impl Iterator<Item = String> {
     DERIVED.iter().map(|(key, ..)| (*key).to_owned())
 }
 
-/// Is `run` one of the variant called `baseline`?
+/// Whether `run` is one of the variant called `baseline`.
 fn is_of(run: &RunSummary, baseline: &str) -> bool {
     run.labels.get(VARIANT).is_some_and(|variant| variant == baseline)
 }

@@ -150,7 +150,7 @@ pub struct Cable {
     pub from: usize,
     /// The other.
     pub to: usize,
-    /// Share of what it could have carried towards the server in the run; none if nobody knows.
+    /// Share of what it could have carried towards the server in the run; none if unknown.
     pub up: Option<f64>,
     /// The same away from the server.
     pub down: Option<f64>,

@@ -1,6 +1,6 @@
 //! Every metric with what it means: what lines are made here, and who else asks for their definitions.
 //!
-//! Called by `pktgen explain`, which docs/schema.md is written by, and by tests: a line that nobody defined is a mistake.
+//! Called by `pktgen explain`, which docs/schema.md is written by, and by tests: a line without a definition is a mistake.
 
 use pktgen_core::definition::Definition;
 use pktgen_core::registry::Named;
@@ -40,7 +40,7 @@ pub fn families(studies: &[&dyn Study], captures: &[Definition]) -> Vec<Family> 
     own.chain(added).chain(more).collect()
 }
 
-/// What a line is, of these families; none if nobody defined it.
+/// What a line is, of these families; none if it has no definition.
 pub fn definition_of(line: &Line, families: &[Family]) -> Option<Definition> {
     families.iter().flat_map(|family| &family.definitions).find(|definition| line.is_of(definition)).copied()
 }

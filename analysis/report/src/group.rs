@@ -1,4 +1,4 @@
-//! Groups of clusters that a report speaks of together (`[[report.groups]]`), such as OLAF's S1 and S2.
+//! Groups of clusters that a report summarises together (`[[report.groups]]`), such as OLAF's S1 and S2.
 //!
 //! Called by [`crate::sweep`] per run and by [`crate::check`]. Groups are the report's, not the run's, so these
 //! lines are in reports only.

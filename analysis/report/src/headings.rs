@@ -45,12 +45,12 @@ pub(crate) fn axes(sweep: &SweepData) -> Vec<String> {
     axes
 }
 
-/// Does any run have iterations?
+/// Whether any run has iterations.
 pub(crate) fn is_synchronous(sweep: &SweepData) -> bool {
     sweep.units.contains_key(ITERATIONS)
 }
 
-/// Is any run a study?
+/// Whether any run is a study.
 pub(crate) fn is_study(sweep: &SweepData) -> bool {
     sweep.runs.iter().any(|run| !run.study_keys.is_empty())
 }

@@ -4,7 +4,7 @@
 //! capture (`pktgen-capture`) or the comparison of implementations (`pktgen-compare`, which stands on this crate). It must not compute
 //! a number from printed text, print anything, or use `unsafe`.
 //!
-//! Map: [`sweep`] analyses all runs of a folder (`baseline` compares them with the baseline's, `group` speaks of clusters together,
+//! Map: [`sweep`] analyses all runs of a folder (`baseline` compares them with the baseline's, `group` summarises clusters,
 //! `headings` are columns of tables); [`model`] is what a report says ([`picture`] makes its [`chart`]s, `verdict` and [`answer`] its
 //! sentences, [`made`] says what made the runs, [`check`] names the experiment's mistakes, [`definitions`] what metrics mean);
 //! [`report`] has its forms ([`plot`] draws), [`summary`] the terminal's.

@@ -65,7 +65,7 @@ impl RunProvenance {
         all.filter(|one| !seeds.iter().any(|key| one.starts_with(key))).collect()
     }
 
-    /// What stands before a text of the experiment file that may speak of what was changed; none if nothing was.
+    /// What stands before a text of the experiment file that may be about what was changed; none if nothing was.
     pub(crate) fn before_overrides(&self) -> Option<String> {
         let changed = self.changed();
         (!changed.is_empty()).then(|| format!("Of the experiment file, before the overrides {}", changed.join(", ")))

@@ -97,7 +97,7 @@ pub struct Paper {
     pub sign: &'static str,
     /// Ours − paper.
     pub difference: Option<f64>,
-    /// Does our interval hold it, or is ours on its side? None where it is not compared, of too few seeds.
+    /// Whether our interval holds it, or our value is on its side. None where it is not compared, of too few seeds.
     pub inside: Option<bool>,
     /// Table or section.
     pub source: String,

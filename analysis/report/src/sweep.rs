@@ -280,7 +280,7 @@ fn clusters_of(run: &Analysis) -> Vec<u32> {
     clusters
 }
 
-/// The values of `metric` by its numeric label `label`, for one kind of flow where it has kinds.
+/// The values of `metric` by its numeric label `label`, for clusters or workers where it has both.
 fn series(lines: &[Line], metric: &str, label: &str, flow: Option<&str>) -> Vec<(u64, f64)> {
     let wanted = |line: &&Line| line.metric == metric && line.labels.get("flow").and_then(Value::as_str) == flow;
     lines.iter().filter(wanted).filter_map(|line| Some((line.labels.get(label)?.as_u64()?, line.value?))).collect()
@@ -303,7 +303,7 @@ fn points(runs: &[RunSummary]) -> Vec<PointSummary> {
             values.entry(key).or_default().push(*value);
         }
         let own = point.runs.iter().all(|run| runs[*run].exact);
-        // What compares with the baseline hangs on its runs too; time on the wall is never exact.
+        // What compares with the baseline depends on its runs too; time on the wall is never exact.
         let exact = |key: &str| own && key != TIME && (all_exact || !baseline::keys().any(|derived| derived == key));
         let cell = |(key, values): (&&str, &Vec<f64>)| Some(((*key).to_owned(), stats::estimate(values, exact(key))?));
         point.cells = values.iter().filter_map(cell).collect();

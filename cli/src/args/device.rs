@@ -10,15 +10,15 @@ use super::Experiment;
 pub(crate) enum Device {
     /// The profiles that are built in
     List,
-    /// What a profile says
+    /// Print a profile
     Show {
         /// Name of a profile (pktgen device list), or the path of one
         profile: String,
     },
-    /// Does an experiment fit a device? Every limit, and where it is known from
+    /// Check an experiment against every limit of a device, with the source of each limit
     #[command(after_help = DEVICE_EXITS)]
     Check(DeviceOf),
-    /// What the control plane of a device is told for an experiment, as JSON or in its own syntax where that is public
+    /// Print the control-plane configuration of a device for an experiment, as JSON or in its own syntax where that is public
     #[command(after_help = DEVICE_EXITS)]
     Plan {
         #[command(flatten)]
@@ -30,7 +30,7 @@ pub(crate) enum Device {
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Is a capture what its run should have sent? The first wrong field of the first wrong packet; exit code 1 if there is one
+    /// Compare a capture with what its run should have sent: prints the first wrong field of the first wrong packet; exit code 1 if there is one
     Compare(Captured),
 }
 

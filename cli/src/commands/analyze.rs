@@ -80,7 +80,7 @@ fn one(run: &Listed, args: &Analyze) -> Result<Measured> {
     analyze_run_with(dir, Options { age_of: args.age, no_verify: args.no_verify, ..Options::default() })
 }
 
-/// The lines, as they were asked for: people see those of all flows first, and those of single ones if they ask.
+/// The requested lines: means over clusters and workers first, those of single ones on request.
 pub(super) fn print(lines: &[Line], args: &Analyze, ui: &Ui) -> Result<()> {
     let chosen = chosen(lines, &args.metrics)?;
     if let Some(table) = &args.table {
@@ -96,7 +96,10 @@ pub(super) fn print(lines: &[Line], args: &Analyze, ui: &Ui) -> Result<()> {
     if args.all || !args.metrics.is_empty() {
         of_one.iter().for_each(|line| ui.result(&plain(line)));
     } else if !of_one.is_empty() {
-        ui.note(&format!("{} more lines, of single flows and of bins: --all, --metric NAME or --json", of_one.len()));
+        ui.note(&format!(
+            "{} more lines, of single clusters, workers and bins: --all, --metric NAME or --json",
+            of_one.len()
+        ));
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(super) fn run(args: Capture, ui: &Ui) -> Result<u8> {
     }
 }
 
-/// Counts in the kernel until somebody wants an end.
+/// Counts in the kernel until a stop is requested.
 fn count(interface: &str, serve: &Serve, allow_default_route: bool, ui: &Ui) -> Result<u8> {
     let sink = Sink::attach(interface, allow_default_route)?;
     ui.note("ready; Ctrl-C ends");

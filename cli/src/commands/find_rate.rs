@@ -96,8 +96,8 @@ fn judge(finished: &Finished, limits: &Limits) -> Result<Attempt> {
     Ok(Attempt::Passed(told))
 }
 
-/// How many of how many transmissions were lost, or why that cannot be told: by the books; without them what is not represented at the
-/// server, which lanes tell where the device may merge.
+/// How many of how many transmissions were lost, or why that is unknown: by the books; without them what is not represented at the
+/// server, from lanes where the device may merge.
 fn lost(finished: &Finished) -> Result<Result<(u64, u64), String>> {
     let balance = &finished.balance;
     let Some(unseen) = &finished.unseen else { return Ok(Ok((balance.dropped_total(), balance.sent))) };
@@ -106,9 +106,7 @@ fn lost(finished: &Finished) -> Result<Result<(u64, u64), String>> {
     let Some(sent) = count("lanes_sent") else { return Ok(Ok((balance.unaccounted, balance.sent))) };
     let unclear = count("lanes_unclear").unwrap_or(0.0) + count("lanes_contradictions").unwrap_or(0.0);
     if unclear > 0.0 {
-        return Ok(Err(format!(
-            "what is in {unclear} packets or updates cannot be told by lanes (docs/provenance.md)"
-        )));
+        return Ok(Err(format!("lanes do not explain {unclear} packets or updates (docs/provenance.md)")));
     }
     let lost = count("lanes_overtaken").unwrap_or(0.0) + count("lanes_missing").unwrap_or(0.0);
     Ok(Ok((lost as u64, sent as u64)))

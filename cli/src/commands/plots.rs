@@ -20,7 +20,7 @@ pub(super) struct Plots {
 }
 
 impl Plots {
-    /// A host that cannot draw PNG pictures is told before the work; unless they were asked for, it writes the others.
+    /// Refuses PNG plots before the work on a host that cannot draw them; writes the others unless PNG was requested.
     pub(super) fn of(dir: Option<PathBuf>, formats: &[String], ui: &Ui) -> Result<Option<Plots>> {
         let Some(dir) = dir else { return Ok(None) };
         let named = |format: &str| formats.iter().any(|other| other == format);

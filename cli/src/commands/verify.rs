@@ -17,7 +17,7 @@ use pktgen_registry::all;
 use pktgen_verify::reference::Run;
 use pktgen_verify::setup::{Arrivals, Setup, Ticks};
 use pktgen_verify::witness::{self, EXPERIMENT};
-use pktgen_verify::{Answer, Case, PROPERTIES, Probe, Proof, Question, RateReport, Solver};
+use pktgen_verify::{Case, CheckedQuery, PROPERTIES, Probe, Proof, Question, RateReport, Solver};
 use serde_json::{Value, json};
 
 use crate::args::Verify;
@@ -156,7 +156,7 @@ fn head(property: &str, name: &str, setup: &Setup) -> Vec<String> {
     rows
 }
 
-fn verdict(answer: &Answer) -> String {
+fn verdict(answer: &CheckedQuery) -> String {
     format!("{} ({:.2} s)", answer.verdict.word(), answer.spent.as_secs_f64())
 }
 
@@ -179,7 +179,7 @@ fn averages(run: &Run) -> String {
 }
 
 fn case_object(case: &Case) -> Value {
-    let answer = |answer: &Answer| {
+    let answer = |answer: &CheckedQuery| {
         let mut object = json!({ "verdict": answer.verdict, "seconds": answer.spent.as_secs_f64() });
         if !answer.note.is_empty() {
             object["note"] = json!(answer.note);

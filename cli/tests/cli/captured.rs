@@ -679,7 +679,7 @@ fn people_choose_metrics_and_read_units() {
     };
     let (few, said) = printed(&[]);
     assert!(!few.contains("id=") && !few.contains(" n=") && few.contains(" µs"), "{few}");
-    assert!(said.contains("more lines, of single flows and of bins"), "{said}");
+    assert!(said.contains("more lines, of single clusters, workers and bins"), "{said}");
     let (all, _) = printed(&["--all"]);
     assert!(all.starts_with(&few) && all.contains("flow=worker id=8"), "{all}");
     let (ages, _) = printed(&["--metric", "aom_p*", "--metric", "loss"]);

@@ -91,7 +91,7 @@ fn what_does_not_fit_is_refused_with_value_limit_source_and_remedy() {
         refuses(&["device", "check", profile, experiment], set, words);
         refuses(&["device", "plan", profile, experiment], set, words);
     };
-    check("tofino-switchml", &table1, &[], &["speak olaf", "understands switchml"]);
+    check("tofino-switchml", &table1, &[], &["send olaf", "supports switchml"]);
     check(
         "tofino-switchml",
         &switchml,

@@ -1,7 +1,7 @@
 //! The Age-of-Model sawtooth as an exact integer accumulator.
 //!
 //! Used by live views, and as the oracle of the polars expressions in analysis. The definition is
-//! design §4: the age of a flow at time t is `t − max{generation of its updates delivered by t}`; it
+//! design §4: the age of a cluster or worker (a "flow" here) at time t is `t − max{generation of its updates delivered by t}`; it
 //! starts at 0 with the flow's first generation; a delivery older than the freshest changes nothing.
 
 use crate::time::Time;
@@ -45,7 +45,7 @@ impl Sawtooth {
         }
     }
 
-    /// Was anything generated?
+    /// Whether anything was generated.
     pub fn started(&self) -> bool {
         self.start.is_some()
     }

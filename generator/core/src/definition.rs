@@ -28,7 +28,7 @@ impl Better {
     }
 }
 
-/// What tells lines of one metric apart.
+/// What distinguishes lines of one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Label {
     /// Its name.
@@ -41,7 +41,7 @@ pub struct Label {
     pub optional: bool,
 }
 
-/// Labels of which keys are not made: lines with them are about one flow, or one bin of a histogram.
+/// Labels of which keys are not made: lines with them are about one cluster, one worker or one bin of a histogram.
 const UNKEYED: [&str; 2] = ["id", "n"];
 
 impl Label {
@@ -72,7 +72,7 @@ pub struct Definition {
     pub metric: &'static str,
     /// In what it is.
     pub unit: &'static str,
-    /// What tells its lines apart.
+    /// What distinguishes its lines.
     pub labels: &'static [Label],
     /// What it says.
     pub definition: &'static str,

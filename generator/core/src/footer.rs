@@ -18,7 +18,7 @@ const PAGE_HEAD: usize = 64 << 10;
 const DEPTH_MAX: usize = 24;
 /// Most rows of a row group of a stream of ours, which has 2²⁰.
 pub const OUR_ROWS: i64 = 1 << 24;
-/// Most rows of a row group of anybody's.
+/// Most rows of a row group in any file.
 pub const ANY_ROWS: i64 = 1 << 31;
 
 /// Fields by their numbers, from the outermost structure inwards.
@@ -125,7 +125,7 @@ fn page(bytes: &[u8]) -> Option<(usize, i64, i64, i64)> {
     Some((walk.at, unpacked, packed, values))
 }
 
-/// Told the path of every structure that begins, and of every whole number with its value.
+/// Called with the path of every structure that begins, and of every whole number with its value.
 type Seen<'s> = &'s mut dyn FnMut(&[i16], Option<i64>);
 
 /// Goes over Thrift's compact protocol; none where something claims more than there is.

@@ -1,6 +1,6 @@
 //! A map from numbers that name things to dense indices, with a fixed and cheap hash.
 //!
-//! Used by analysis (packet ids, flows) and lanes. Not random, so that results never depend on the process; ids are
+//! Used by analysis (packet ids, clusters and workers) and lanes. Not random, so that results never depend on the process; ids are
 //! not chosen by an adversary.
 
 use std::collections::HashMap;

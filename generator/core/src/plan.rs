@@ -168,7 +168,7 @@ impl Plan {
             while let Some(flow) = next {
                 let own: &mut Vec<u16> = &mut clusters[flow];
                 match own.binary_search(&cluster) {
-                    // Whoever was here before went on to the server.
+                    // Earlier flows through this node went on to the server.
                     Ok(_) => break,
                     Err(place) => own.insert(place, cluster),
                 }

@@ -7,7 +7,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 thread_local! {
-    /// Are panics of this thread expected, and caught?
+    /// Whether panics of this thread are expected, and caught.
     static EXPECTED: Cell<bool> = const { Cell::new(false) };
 }
 /// The hook is set once; it passes on what other threads, and this one at other times, have to say.

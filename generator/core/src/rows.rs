@@ -17,7 +17,7 @@ pub struct Spacing {
 
 /// Nodes with their places.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Placed {
+pub struct RowPlacement {
     /// Of each node.
     pub at: Vec<(f64, f64)>,
     /// Of the drawing.
@@ -28,7 +28,7 @@ pub struct Placed {
 
 impl Spacing {
     /// Places `nodes` nodes, each in the middle of its share of its row.
-    pub fn place(&self, nodes: usize, cables: impl Iterator<Item = (usize, usize)>, tops: &[usize]) -> Placed {
+    pub fn place(&self, nodes: usize, cables: impl Iterator<Item = (usize, usize)>, tops: &[usize]) -> RowPlacement {
         let rows = rows(nodes, cables, tops);
         let widest = rows.iter().map(Vec::len).max().unwrap_or(1) as f64;
         let inner = (widest * self.gap).max(self.least);
@@ -40,11 +40,11 @@ impl Spacing {
             }
         }
         let height = self.edge * 2.0 + self.row * (rows.len().max(1) - 1) as f64;
-        Placed { at, width: inner + 2.0 * self.edge, height }
+        RowPlacement { at, width: inner + 2.0 * self.edge, height }
     }
 }
 
-/// The nodes of each row, `tops` first, each row in the order of what it hangs on; nodes without a way to a top are last.
+/// The nodes of each row, `tops` first, each row in the order of the nodes above; nodes without a way to a top are last.
 fn rows(nodes: usize, cables: impl Iterator<Item = (usize, usize)>, tops: &[usize]) -> Vec<Vec<usize>> {
     let mut near: Vec<Vec<usize>> = vec![Vec::new(); nodes];
     for (from, to) in cables {
@@ -82,9 +82,9 @@ mod tests {
         let cables = [(1, 0), (2, 0), (3, 2), (4, 1), (5, 1)];
         assert_eq!(rows(7, cables.into_iter(), &[0]), [vec![0], vec![1, 2], vec![4, 5, 3], vec![6]]);
         let spacing = Spacing { row: 10.0, gap: 20.0, edge: 5.0, least: 30.0 };
-        let Placed { at, width, height } = spacing.place(7, cables.into_iter(), &[0]);
+        let RowPlacement { at, width, height } = spacing.place(7, cables.into_iter(), &[0]);
         assert_eq!((at[0], at[1], at[3], at[6]), ((35.0, 5.0), (20.0, 15.0), (55.0, 25.0), (35.0, 35.0)));
         assert_eq!((width, height), (70.0, 40.0));
-        assert_eq!(spacing.place(0, [].into_iter(), &[]), Placed { at: vec![], width: 40.0, height: 10.0 });
+        assert_eq!(spacing.place(0, [].into_iter(), &[]), RowPlacement { at: vec![], width: 40.0, height: 10.0 });
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A stream is known by a name and two numbers (a worker and a cluster, say), so adding a stream
 //! never shifts another: results stay comparable when a feature is added or switched on. [`Draws`] are numbers that
-//! are known by their place, for whoever cannot draw in one order.
+//! are known by their place, for code that cannot draw in one order.
 //!
 //! A run knows whether chance had a part in it: every random number begins here, and [`drawn`] counts them per thread.
 //! Virtual time and studies have one thread each.

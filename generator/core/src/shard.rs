@@ -1,6 +1,6 @@
 //! One part of work that is divided: `3/16` is the third of sixteen.
 //!
-//! The command line reads it (`--shard 3/16`); sweeps are divided by runs, captures by flows. Counted from 1, as people
+//! The command line reads it (`--shard 3/16`); sweeps are divided by runs, captures by clusters. Counted from 1, as people
 //! count: launchers count from 0 and add one. No environment variable is read for it: a launcher's rank comes with the
 //! flag, so that a run by hand on the same machine is never a part by accident.
 
@@ -45,7 +45,7 @@ impl Shard {
         self.of
     }
 
-    /// Does item number `index`, from 0, belong to this shard? Every item belongs to exactly one, and neighbours to
+    /// Whether item number `index`, from 0, belongs to this shard. Every item belongs to exactly one, and neighbours to
     /// different ones.
     pub fn takes(self, index: u64) -> bool {
         index % self.of == self.index - 1

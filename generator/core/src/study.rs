@@ -14,13 +14,13 @@ use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::seed::Seed;
 
-/// Key of the metric of the time that a study took; whoever runs it measures it, for studies that name it.
+/// Key of the metric of the time that a study took; the caller measures it, for studies that name it.
 pub const TIME: &str = "study_time";
 
 /// Metrics of time on the wall, which no two runs have alike.
 pub const TIMES: [&str; 4] = [TIME, "gather_time", "colour_time", "colour_orders"];
 
-/// Reads nanoseconds on the wall, from any zero; whoever runs a study hands it in.
+/// Reads nanoseconds on the wall, from any zero; the caller of a study provides it.
 pub type Watch<'a> = &'a dyn Fn() -> u64;
 
 /// The metric of the time that a study took.
@@ -36,7 +36,7 @@ pub struct Finding {
     pub unit: String,
     /// The number; none where it does not exist.
     pub value: Option<f64>,
-    /// What tells it from others of its name.
+    /// What distinguishes it from others of its name.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }

@@ -217,13 +217,13 @@ impl Decimal {
         (self.digits, 10u128.pow(self.places))
     }
 
-    /// Is it from 10 to the power of `-low` to 10 to the power of `high`? Both are at most 10.
+    /// Whether it is from 10 to the power of `-low` to 10 to the power of `high`. Both are at most 10.
     pub const fn is_within(self, low: u32, high: u32) -> bool {
         let (digits, scale) = self.ratio();
         digits * 10u128.pow(low) >= scale && digits <= scale.saturating_mul(10u128.pow(high))
     }
 
-    /// Is it 1 or more?
+    /// Whether it is 1 or more.
     pub const fn is_at_least_one(self) -> bool {
         self.is_within(0, Self::PLACES_MAX as u32)
     }

@@ -4,7 +4,7 @@
 //! socket, reads a clock, starts a thread or uses `unsafe`, and knows no workload.
 //!
 //! Map: [`wire`] has the formats, what all share, and layouts as data; [`pcap`] reads and writes captures; [`device`] has
-//! profiles of hardware, and what control planes are told.
+//! profiles of hardware, and configurations of control planes.
 #![forbid(unsafe_code)]
 
 pub mod device;

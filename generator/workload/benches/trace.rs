@@ -1,7 +1,7 @@
 //! Building Olaf frames of 256 bytes from a trace in memory that repeats: recorded times, numbers, rewards and gradients.
 //!
 //! Goal: 45 million/s on one core, the line rate of 100 Gbit/s Ethernet (44.64 million with FCS, preamble and gap). Beside it, in the same
-//! run: what copying frames of 256 bytes costs, which nobody can undercut.
+//! run: what copying frames of 256 bytes costs, the lower bound.
 
 use std::path::Path;
 

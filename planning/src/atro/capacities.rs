@@ -5,7 +5,7 @@ use super::inventory::Inventory;
 /// Ports and flows where every worker sends at one rate.
 #[derive(Debug, Clone, Copy)]
 pub struct Capacities<'a> {
-    /// What there is.
+    /// Available ports and rates.
     pub inventory: &'a Inventory,
     /// The rate of each worker, above 0.
     pub rate_bps: u64,

@@ -1,4 +1,4 @@
-//! What there is: switches, how many of them aggregate, their ports, layers, and links.
+//! Available hardware: switches, how many of them aggregate, their ports, layers, and links.
 
 use pktgen_core::{Error, Result};
 use serde::{Deserialize, Serialize};

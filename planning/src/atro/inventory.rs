@@ -1,4 +1,4 @@
-//! What there is where switches, ports and rates differ: η of each node (ATRO equation 7), b of each link (equation 14).
+//! Available hardware where switches, ports and rates differ: η of each node (ATRO equation 7), b of each link (equation 14).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,7 +10,7 @@ use super::inventory::Inventory;
 
 /// How workers are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum MilpForm {
     /// Each by itself, as in print.
     Named,
     /// As counts per switch: they are interchangeable.
@@ -19,26 +19,26 @@ pub enum Form {
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
+pub enum MilpQuestion {
     /// Whether so many workers fit.
     Fits(u64),
-    /// How many fit; only with [`Form::Counted`].
+    /// How many fit; only with [`MilpForm::Counted`].
     Most,
 }
 
 /// The program at one rate. Counted, its objective is the number of workers; else nothing.
-pub fn program(capacities: &Capacities, form: Form, question: Question) -> String {
+pub fn program(capacities: &Capacities, form: MilpForm, question: MilpQuestion) -> String {
     let mut program = Program { capacities: *capacities, text: String::new(), bounds: String::new(), rows: 0 };
     let (switches, workers) = (capacities.switches(), named_workers(form, question));
     let sum = joined((0..switches).map(|s| format!("w_{s}")));
-    let objective = if form == Form::Counted { sum.clone() } else { "0 z_0".into() };
+    let objective = if form == MilpForm::Counted { sum.clone() } else { "0 z_0".into() };
     program.comment(form);
     let _ = writeln!(program.text, "Maximize\n obj: {objective}\nSubject To");
     for switch in 0..switches {
         program.switch(switch, workers);
     }
     program.row(&format!("{} = 1", joined((0..switches).map(|s| format!("z_{s}")))));
-    if let (Form::Counted, Question::Fits(n)) = (form, question) {
+    if let (MilpForm::Counted, MilpQuestion::Fits(n)) = (form, question) {
         program.row(&format!("{sum} = {n}"));
     }
     for u in 0..switches {
@@ -52,9 +52,9 @@ pub fn program(capacities: &Capacities, form: Form, question: Question) -> Strin
     program.end(workers)
 }
 
-fn named_workers(form: Form, question: Question) -> Option<u64> {
+fn named_workers(form: MilpForm, question: MilpQuestion) -> Option<u64> {
     match (form, question) {
-        (Form::Named, Question::Fits(n)) => Some(n),
+        (MilpForm::Named, MilpQuestion::Fits(n)) => Some(n),
         _ => None,
     }
 }
@@ -72,7 +72,7 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    fn comment(&mut self, form: Form) {
+    fn comment(&mut self, form: MilpForm) {
         let Inventory { switches, layers, .. } = self.capacities.inventory;
         let (aggregators, rate) = (self.capacities.aggregators(), self.capacities.rate_bps);
         let _ = writeln!(

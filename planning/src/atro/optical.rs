@@ -39,7 +39,7 @@ impl DevicePorts {
         }
     }
 
-    /// What there is to say beside the numbers.
+    /// Remarks beside the numbers.
     pub fn remark(&self) -> String {
         let Self { used, all, limit } = *self;
         match limit {

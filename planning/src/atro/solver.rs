@@ -1,4 +1,4 @@
-//! A solver of integer programs as a process: CBC by default, or HiGHS, told apart by the command's name.
+//! A solver of integer programs as a process: CBC by default, or HiGHS, distinguished by the command's name.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ pub const DEFAULT: &str = "cbc";
 
 /// What a solver said.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Reply {
+pub enum MilpReply {
     /// Proven: the value of the objective.
     Optimal(f64),
     /// Proven: there is no solution.
@@ -23,16 +23,16 @@ pub enum Reply {
 pub(super) type SwitchLink = (usize, Option<usize>);
 
 /// Solves the program in `file`, in at most so many seconds; the answer is left in a file beside it.
-pub fn solve(command: &str, file: &Path, seconds: u32) -> Result<Reply> {
+pub fn solve(command: &str, file: &Path, seconds: u32) -> Result<MilpReply> {
     run(command, file, seconds).map(|(reply, _)| reply)
 }
 
 /// The same, with the links that carry flows.
-pub(super) fn solve_flows(command: &str, file: &Path, seconds: u32) -> Result<(Reply, Vec<SwitchLink>)> {
+pub(super) fn solve_flows(command: &str, file: &Path, seconds: u32) -> Result<(MilpReply, Vec<SwitchLink>)> {
     run(command, file, seconds).map(|(reply, text)| (reply, flows(&text)))
 }
 
-fn run(command: &str, file: &Path, seconds: u32) -> Result<(Reply, String)> {
+fn run(command: &str, file: &Path, seconds: u32) -> Result<(MilpReply, String)> {
     let answer = file.with_extension("answer");
     let mut words = command.split_whitespace();
     let program = words.next().unwrap_or(DEFAULT);
@@ -72,21 +72,21 @@ fn flows(text: &str) -> Vec<SwitchLink> {
 }
 
 /// The first lines of CBC's answer, or of HiGHS's.
-fn read(text: &str) -> Option<Reply> {
+fn read(text: &str) -> Option<MilpReply> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next()?;
     let verdict = if first == "Model status" { lines.next()? } else { first };
     if verdict.starts_with("Infeasible") || verdict.starts_with("Integer infeasible") {
-        return Some(Reply::Infeasible);
+        return Some(MilpReply::Infeasible);
     }
     if verdict.starts_with("Stopped") || verdict.starts_with("Time limit") {
-        return Some(Reply::Unknown);
+        return Some(MilpReply::Unknown);
     }
     let value = |line: &str| line.rsplit(' ').next().and_then(|word| word.parse().ok());
     match verdict.strip_prefix("Optimal") {
         // CBC maximises by minimising the negative, and says so.
-        Some(rest) if rest.contains("objective value") => value(rest).map(|value: f64| Reply::Optimal(value.abs())),
-        Some(_) => lines.find(|line| line.starts_with("Objective")).and_then(value).map(Reply::Optimal),
+        Some(rest) if rest.contains("objective value") => value(rest).map(|value: f64| MilpReply::Optimal(value.abs())),
+        Some(_) => lines.find(|line| line.starts_with("Objective")).and_then(value).map(MilpReply::Optimal),
         None => None,
     }
 }
@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn answers_are_read() {
-        assert_eq!(read("Optimal - objective value -42.00000000\n 0 w_0"), Some(Reply::Optimal(42.0)));
-        assert_eq!(read("Infeasible - objective value 0.0"), Some(Reply::Infeasible));
-        assert_eq!(read("Stopped on time - objective value 3"), Some(Reply::Unknown));
+        assert_eq!(read("Optimal - objective value -42.00000000\n 0 w_0"), Some(MilpReply::Optimal(42.0)));
+        assert_eq!(read("Infeasible - objective value 0.0"), Some(MilpReply::Infeasible));
+        assert_eq!(read("Stopped on time - objective value 3"), Some(MilpReply::Unknown));
         let highs = "Model status\nOptimal\n\n# Primal solution values\nFeasible\nObjective 17\n";
-        assert_eq!(read(highs), Some(Reply::Optimal(17.0)));
+        assert_eq!(read(highs), Some(MilpReply::Optimal(17.0)));
         assert_eq!(read("nonsense"), None);
         let cbc = "Optimal - objective value 4\n  0 w_0  4  0\n  3 y_0_1  2  0\n  4 y_1_0  1e-9  0\n  9 t_1  3  0\n";
         assert_eq!(flows(cbc), [(0, Some(1)), (1, None)]);

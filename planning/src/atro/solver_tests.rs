@@ -1,11 +1,11 @@
 //! The criterion against the paper's program, solved by a solver.
 
-use super::milp::{Form, Question, program};
-use super::solver::{DEFAULT, Reply, solve};
+use super::milp::{MilpForm, MilpQuestion, program};
+use super::solver::{DEFAULT, MilpReply, solve};
 use super::testing::cluster;
 use super::*;
 
-fn ask(cluster: &Cluster, m: u64, form: Form, question: Question) -> Reply {
+fn ask(cluster: &Cluster, m: u64, form: MilpForm, question: MilpQuestion) -> MilpReply {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("atro.lp");
     let inventory = Inventory::of_cluster(cluster, 1);
@@ -35,9 +35,9 @@ fn the_program_with_every_worker_named_agrees() {
     for (switches, aggregators, ports, layers, m) in TINY {
         let cluster = cluster(switches, aggregators, ports, layers);
         let most = most_workers(&cluster, m).workers;
-        let fits = |workers: u64| ask(&cluster, m, Form::Named, Question::Fits(workers));
-        assert!(matches!(fits(most), Reply::Optimal(_)), "{cluster:?} {m}: {most} workers fit");
-        assert_eq!(fits(most + 1), Reply::Infeasible, "{cluster:?} {m}: not {} workers", most + 1);
+        let fits = |workers: u64| ask(&cluster, m, MilpForm::Named, MilpQuestion::Fits(workers));
+        assert!(matches!(fits(most), MilpReply::Optimal(_)), "{cluster:?} {m}: {most} workers fit");
+        assert_eq!(fits(most + 1), MilpReply::Infeasible, "{cluster:?} {m}: not {} workers", most + 1);
     }
 }
 
@@ -47,8 +47,12 @@ fn the_program_with_workers_counted_agrees() {
     for (switches, aggregators, ports, layers, m) in TINY.into_iter().chain(larger) {
         let cluster = cluster(switches, aggregators, ports, layers);
         let most = most_workers(&cluster, m).workers;
-        assert_eq!(ask(&cluster, m, Form::Counted, Question::Most), Reply::Optimal(most as f64), "{cluster:?} {m}");
-        let more = ask(&cluster, m, Form::Counted, Question::Fits(most + 1));
-        assert_eq!(more, Reply::Infeasible, "{cluster:?} {m}");
+        assert_eq!(
+            ask(&cluster, m, MilpForm::Counted, MilpQuestion::Most),
+            MilpReply::Optimal(most as f64),
+            "{cluster:?} {m}"
+        );
+        let more = ask(&cluster, m, MilpForm::Counted, MilpQuestion::Fits(most + 1));
+        assert_eq!(more, MilpReply::Infeasible, "{cluster:?} {m}");
     }
 }

@@ -10,7 +10,7 @@ use pktgen_core::units::Rate;
 use pktgen_core::{Error, Result};
 use pktgen_workload::study::{Finding, Study, TIME_TAKEN, Task};
 
-use super::baseline::{BASELINES, Baseline, Case, Network, Topology};
+use super::baseline::{BASELINES, Baseline, BaselineCase, Network, Topology};
 use super::cluster::Cluster;
 use super::criterion::bound_flows;
 use super::{infeasible, wire};
@@ -115,7 +115,7 @@ impl Study for AtroStudy {
                 Network::PORTS
             )));
         }
-        let case = Case { network, workers, aggregators, capacity_bps };
+        let case = BaselineCase { network, workers, aggregators, capacity_bps };
         case.check().map_err(at)?;
         Ok(Box::new(move |seed, _| compare(&cluster, baseline, &case, repetitions, seed)))
     }
@@ -140,7 +140,7 @@ fn measure(cluster: &Cluster, workers: u64) -> Result<Vec<Finding>> {
 fn compare(
     cluster: &Cluster,
     baseline: &dyn Baseline,
-    case: &Case,
+    case: &BaselineCase,
     repetitions: u32,
     seed: Seed,
 ) -> Result<Vec<Finding>> {

@@ -143,7 +143,7 @@ pub fn tables(tree: &Tree, k: usize, memory: u64) -> Result<Tables, String> {
     Ok(tables)
 }
 
-/// May the root aggregate?
+/// Whether the root may aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
     /// As is best.
@@ -158,7 +158,7 @@ impl Root {
     /// By name.
     pub const ALL: [(&'static str, Root); 3] = [("either", Root::Either), ("red", Root::Red), ("blue", Root::Blue)];
 
-    /// Is a switch that may aggregate blue, given what both colours cost?
+    /// Whether a switch that may aggregate is blue, given what both colours cost.
     pub(super) fn takes_blue(self, is_root: bool, as_blue: f64, as_red: f64) -> bool {
         match self {
             Root::Red if is_root => false,

@@ -1,4 +1,4 @@
-//! What no file tells and the kernel must be asked for.
+//! What only system calls return.
 
 use std::hint::black_box;
 use std::io;
@@ -30,7 +30,7 @@ pub struct Card {
 }
 
 /// Someone who answers.
-pub trait Answers: Send + Sync {
+pub trait HostQueries: Send + Sync {
     /// What is known of this interface.
     fn card(&self, interface: &str) -> Card;
     /// Routes of all tables.
@@ -47,7 +47,7 @@ pub trait Answers: Send + Sync {
 #[derive(Debug, Clone, Copy)]
 pub struct Live;
 
-impl Answers for Live {
+impl HostQueries for Live {
     fn card(&self, interface: &str) -> Card {
         Card {
             driver: ethtool::driver(interface),

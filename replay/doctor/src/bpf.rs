@@ -31,7 +31,7 @@ impl Check for Bpf {
                 .why("every program is written to the kernel log")
                 .remedy("sudo sysctl -w net.core.bpf_jit_enable=1"),
             // The file exists in the first network namespace only, and not where the compiler is always on.
-            None => Finding::new(NAME, "JIT", Level::Note, "not told here")
+            None => Finding::new(NAME, "JIT", Level::Note, "not available here")
                 .why("the setting is shown in the host's own network namespace only")
                 .remedy("outside of the namespace: sysctl net.core.bpf_jit_enable"),
         };
@@ -40,7 +40,7 @@ impl Check for Bpf {
                 .why("pktgen does not need it, and it widens what an attacker can reach")
                 .remedy("sudo sysctl -w kernel.unprivileged_bpf_disabled=2"),
             Some(_) => Finding::new(NAME, "unprivileged", Level::Ok, "disabled; pktgen uses its capabilities"),
-            None => Finding::new(NAME, "unprivileged", Level::Note, "not told")
+            None => Finding::new(NAME, "unprivileged", Level::Note, "not available")
                 .why("the kernel may have no bpf(2), which af_xdp and xdp_live need")
                 .remedy("use a kernel built with CONFIG_BPF_SYSCALL=y"),
         };

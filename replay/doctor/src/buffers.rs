@@ -25,7 +25,7 @@ impl Check for Buffers {
     fn look(&self, view: &View<'_>) -> Vec<Finding> {
         let one = |(setting, what, bytes): &(&str, &str, u64)| {
             let Some(most) = view.host.number::<u64>(&format!("proc/sys/net/core/{setting}")) else {
-                return Finding::new(NAME, *setting, Level::Note, "not told here")
+                return Finding::new(NAME, *setting, Level::Note, "not available here")
                     .why(format!("how large {what} buffers may be is shown in the host's own network namespace"))
                     .remedy(format!("outside of the namespace: sysctl net.core.{setting}"));
             };

@@ -54,7 +54,7 @@ impl Check for Capabilities {
     }
 }
 
-/// Are this process's users not those of the host?
+/// Whether this process's users differ from those of the host.
 pub(super) fn in_user_namespace(host: &super::Host) -> bool {
     let map = host.read("proc/self/uid_map").unwrap_or_default();
     !map.is_empty() && map.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"]

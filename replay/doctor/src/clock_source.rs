@@ -28,7 +28,10 @@ impl Check for ClockSource {
         let available = view.host.read(&format!("{FOLDER}/available_clocksource")).unwrap_or_default();
         let remedy = match available.split_whitespace().any(|source| source == "tsc") {
             true => format!("echo tsc | sudo tee /{FOLDER}/current_clocksource"),
-            false => "dmesg | grep -i -e tsc -e clocksource tells why there is no tsc; if it is sound, boot with tsc=reliable".into(),
+            false => {
+                "dmesg | grep -i -e tsc -e clocksource says why there is no tsc; if it is sound, boot with tsc=reliable"
+                    .into()
+            }
         };
         let source = match current.as_str() {
             "tsc" | "arch_sys_counter" => Finding::new(NAME, "source", Level::Ok, current),
@@ -36,7 +39,9 @@ impl Check for ClockSource {
             "kvm-clock" | "hyperv_clocksource_tsc_page" => Finding::new(NAME, "source", Level::Note, current)
                 .why("the hypervisor corrects it, so it may be uneven")
                 .remedy(remedy),
-            "" => Finding::new(NAME, "source", Level::Note, "not told").why("the cost of a reading is what counts"),
+            "" => {
+                Finding::new(NAME, "source", Level::Note, "not available").why("the cost of a reading is what counts")
+            }
             _ => Finding::new(NAME, "source", Level::Warning, current)
                 .why("every reading is a system call or a slow device's, so frames are paced coarsely")
                 .remedy(remedy),

@@ -64,7 +64,7 @@ fn governor(view: &View<'_>) -> Finding {
     governors.sort();
     governors.dedup();
     match governors.iter().all(|governor| governor == "performance") {
-        _ if governors.is_empty() => Finding::new(NAME, "governor", Level::Note, "not told")
+        _ if governors.is_empty() => Finding::new(NAME, "governor", Level::Note, "not available")
             .why("firmware or a hypervisor decides on the frequency, so it may change during a run"),
         true => Finding::new(NAME, "governor", Level::Ok, "performance"),
         false => Finding::new(NAME, "governor", Level::Warning, governors.join(", "))
@@ -79,7 +79,7 @@ fn siblings(view: &View<'_>) -> Finding {
             .why("two of the cores may be one, and then slow each other down")
             .remedy("echo off | sudo tee /sys/devices/system/cpu/smt/control; or choose cores of different thread_siblings_list"),
         Some(_) => Finding::new(NAME, "SMT", Level::Ok, "off"),
-        None => Finding::new(NAME, "SMT", Level::Note, "not told").why("cores may share their units with others"),
+        None => Finding::new(NAME, "SMT", Level::Note, "not available").why("cores may share their units with others"),
     }
 }
 

@@ -8,7 +8,7 @@ pub struct View<'a> {
     pub host: &'a Host,
     /// These interfaces.
     pub interfaces: Vec<String>,
-    /// Were they asked for by name? Otherwise they are simply all there are, and none of them has to be fit.
+    /// Whether they were requested by name. Otherwise they are simply all there are, and none of them has to be fit.
     pub asked: bool,
     /// Sockets may be opened to see whether that works.
     pub probe: bool,

@@ -26,7 +26,7 @@ pub struct Suitability {
 }
 
 impl Suitability {
-    /// Does nothing hinder it?
+    /// Whether nothing prevents it.
     pub(crate) fn can_run(&self) -> bool {
         self.findings.iter().all(|finding| finding.level != Level::Cannot)
     }

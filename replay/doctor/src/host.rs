@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::answers::{Answers, Live};
+use super::answers::{HostQueries, Live};
 
 /// Capabilities that are asked about, by their bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Capability {
 /// A host.
 pub struct Host {
     root: PathBuf,
-    answers: Box<dyn Answers>,
+    answers: Box<dyn HostQueries>,
 }
 
 impl Host {
@@ -43,7 +43,7 @@ impl Host {
     }
 
     /// One whose files lie below `root`, and whose kernel says `answers`.
-    pub fn new(root: impl Into<PathBuf>, answers: Box<dyn Answers>) -> Self {
+    pub fn new(root: impl Into<PathBuf>, answers: Box<dyn HostQueries>) -> Self {
         Host { root: root.into(), answers }
     }
 
@@ -58,7 +58,7 @@ impl Host {
     }
 
     /// What its kernel says.
-    pub(super) fn answers(&self) -> &dyn Answers {
+    pub(super) fn answers(&self) -> &dyn HostQueries {
         &*self.answers
     }
 
@@ -89,7 +89,7 @@ impl Host {
         names
     }
 
-    /// Is there such an interface?
+    /// Whether there is such an interface.
     pub(super) fn exists(&self, interface: &str) -> bool {
         let plain = !interface.is_empty() && !interface.contains('/') && interface != "." && interface != "..";
         plain && self.path(&format!("sys/class/net/{interface}")).is_dir()
@@ -100,7 +100,7 @@ impl Host {
         self.read(&format!("sys/class/net/{interface}/{file}"))
     }
 
-    /// Is the interface set up?
+    /// Whether the interface is set up.
     pub(super) fn is_up(&self, interface: &str) -> bool {
         let flags = self.of_interface(interface, "flags").unwrap_or_default();
         u32::from_str_radix(flags.trim_start_matches("0x"), 16).is_ok_and(|flags| flags & 1 != 0)
@@ -120,7 +120,7 @@ impl Host {
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
 
-    /// Has this process this capability in effect?
+    /// Whether this process has this capability in effect.
     pub(super) fn may(&self, capability: Capability) -> bool {
         let status = self.read("proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

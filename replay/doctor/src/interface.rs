@@ -46,7 +46,7 @@ impl Check for Interface {
     }
 }
 
-/// Is it there, up and connected?
+/// Whether it is there, up and connected.
 fn state(view: &View<'_>, name: &str) -> Finding {
     // Only what was asked for has to be fit.
     let unfit = if view.asked { Level::Cannot } else { Level::Note };
@@ -72,7 +72,7 @@ fn hardware(host: &Host, name: &str) -> Finding {
     let of = |file: &str| host.of_interface(name, file);
     let speed = match of("speed").and_then(|text| text.parse::<i64>().ok()) {
         Some(mbps) if mbps > 0 => format!("{mbps} Mbit/s"),
-        _ => "speed not told".to_owned(),
+        _ => "speed not available".to_owned(),
     };
     let queues = |prefix| host.names(&format!("sys/class/net/{name}/queues"), prefix).len();
     let mtu = of("mtu").unwrap_or_else(|| "?".into());
@@ -81,7 +81,7 @@ fn hardware(host: &Host, name: &str) -> Finding {
     Finding::new(NAME, name, Level::Ok, format!("driver {driver}, {speed}, MTU {mtu}, queues {rx} rx {tx} tx"))
 }
 
-/// Does it carry the host's own traffic?
+/// Whether it carries the host's own traffic.
 fn route(view: &View<'_>, name: &str) -> Option<Finding> {
     let level = if view.asked { Level::Warning } else { Level::Note };
     let (value, which) =

@@ -17,13 +17,7 @@ const BRINGS: &[Brings] = &[
         "install Linux 5.9 or later; or use af_packet",
     ),
     ((5, 18), "live frames", Level::Cannot, "xdp_live sends by them", "install Linux 5.18 or later; or use af_xdp"),
-    (
-        (6, 3),
-        "XDP features",
-        Level::Note,
-        "below 6.3 no driver tells what it can do with XDP",
-        "install Linux 6.3 or later",
-    ),
+    ((6, 3), "XDP features", Level::Note, "below 6.3 no driver reports its XDP features", "install Linux 6.3 or later"),
     (
         (6, 6),
         "multi-buffer AF_XDP",
@@ -58,7 +52,7 @@ impl Check for Kernel {
         let Some(version) = view.host.kernel() else {
             return vec![
                 Finding::new(NAME, "version", Level::Warning, format!("{text:?}"))
-                    .why("/proc/sys/kernel/osrelease tells no version, so nothing is known of what it brings")
+                    .why("/proc/sys/kernel/osrelease has no version, so the features are unknown")
                     .remedy("mount -t proc proc /proc"),
             ];
         };
@@ -73,7 +67,7 @@ impl Check for Kernel {
         }
         findings.push(match has_af_xdp(view.host) {
             Some(true) => Finding::new(NAME, "AF_XDP", Level::Ok, "built in"),
-            None => Finding::new(NAME, "AF_XDP", Level::Note, "not told")
+            None => Finding::new(NAME, "AF_XDP", Level::Note, "not available")
                 .why("/proc/net/protocols cannot be read")
                 .remedy("pktgen doctor --probe --iface IF"),
             Some(false) => Finding::new(NAME, "AF_XDP", Level::Cannot, "absent")
@@ -90,7 +84,7 @@ impl Check for Kernel {
     }
 }
 
-/// Does the kernel list AF_XDP among its protocols? None if it does not tell.
+/// Whether the kernel lists AF_XDP among its protocols. None if unknown.
 pub(super) fn has_af_xdp(host: &super::Host) -> Option<bool> {
     let protocols = host.read("proc/net/protocols")?;
     Some(protocols.lines().any(|line| line.split_whitespace().next() == Some("XDP")))

@@ -36,7 +36,7 @@ mod xdp;
 
 use pktgen_core::registry::Named;
 
-pub use answers::{Answers, Card, Live, Offloads, Spread, StampSupport};
+pub use answers::{Card, HostQueries, Live, Offloads, Spread, StampSupport};
 pub use examine::{View, examine};
 pub use experiment::{Suitability, judge};
 pub use finding::{Finding, Level};

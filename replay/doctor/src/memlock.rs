@@ -59,7 +59,7 @@ pub(super) fn needed(ports: usize) -> u64 {
     ports as u64 * memory_of_a_port()
 }
 
-/// Is there room for this many ports?
+/// Whether there is room for this many ports.
 pub(super) fn suffices(host: &Host, ports: usize) -> bool {
     host.may(Capability::IpcLock) || limits(host).is_none_or(|(soft, _)| soft >= needed(ports))
 }

@@ -40,7 +40,7 @@ fn of(name: &str, offloads: &Offloads) -> Vec<Finding> {
     let told: Vec<_> =
         told.iter().filter_map(|(what, on)| Some(format!("{what} {}", if (*on)? { "on" } else { "off" }))).collect();
     findings.push(match told.is_empty() {
-        true => new(Level::Note, "not told".into()).why("its driver answers no such question"),
+        true => new(Level::Note, "not available".into()).why("its driver does not report it"),
         // Our frames are UDP and built whole: GRO and the senders' offloads leave them alone.
         false => new(Level::Ok, told.join(", ")),
     });

@@ -1,5 +1,5 @@
 //! How a card spreads what arrives over its receive queues (RSS): how many there are, which of them its table names, and
-//! what it tells flows apart by.
+//! which fields its hash covers.
 
 use pktgen_core::registry::Named;
 
@@ -51,12 +51,13 @@ fn look(name: &str, queues: usize, spread: &Spread) -> Finding {
     named.sort_unstable();
     named.dedup();
     let table = match named.len() {
-        0 => "no table told".to_owned(),
+        0 => "no table available".to_owned(),
         count => format!("its table names {count}"),
     };
     let fields: Vec<_> =
         FIELDS.iter().filter(|(bit, _)| spread.fields.unwrap_or(0) & bit != 0).map(|(_, name)| *name).collect();
-    let by = if spread.fields.is_none() { "hash not told".to_owned() } else { format!("UDP by {}", fields.join(", ")) };
+    let by =
+        if spread.fields.is_none() { "hash not available".to_owned() } else { format!("UDP by {}", fields.join(", ")) };
     let value = format!("{queues} receive queues, {table}, {by}");
     let new = |level| Finding::new(NAME, name, level, value.clone());
     match (named.len(), spread.fields) {
@@ -90,7 +91,7 @@ mod tests {
                 "UDP by destination address",
                 "rx-flow-hash udp4 sdfn",
             ),
-            (Spread::default(), Level::Note, "no table told, hash not told", "say what came to each"),
+            (Spread::default(), Level::Note, "no table available, hash not available", "say what came to each"),
         ] {
             let mut fixture = Fixture::good();
             fixture.answers.card.spread = spread;

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use pktgen_core::{Error, Result};
 use tempfile::TempDir;
 
-use super::{Answers, Card, Check, Finding, Host, Level, Offloads, Spread, StampSupport, View};
+use super::{Card, Check, Finding, Host, HostQueries, Level, Offloads, Spread, StampSupport, View};
 use pktgen_realtime::transport::XdpFacts;
 use pktgen_realtime::transport::routes::Route;
 
@@ -22,7 +22,7 @@ pub(super) struct MadeUp {
     pub(super) routes: Vec<Route>,
 }
 
-impl Answers for MadeUp {
+impl HostQueries for MadeUp {
     fn card(&self, _interface: &str) -> Card {
         self.card.clone()
     }

@@ -47,7 +47,7 @@ fn of(host: &Host, name: &str) -> Vec<Finding> {
     findings
 }
 
-/// Is it one?
+/// Whether it is one.
 pub(super) fn is_veth(host: &Host, name: &str) -> bool {
     host.driver(name).is_some_and(|driver| driver == "veth")
 }

@@ -25,7 +25,7 @@ impl Check for Xdp {
         let one = |name| match view.host.answers().card(name).xdp {
             Some(facts) => of(name, &facts, if view.asked { Level::Warning } else { Level::Note }),
             None => vec![
-                Finding::new(NAME, name, Level::Note, "not told")
+                Finding::new(NAME, name, Level::Note, "not available")
                     .why("the kernel does not say what its driver can do with XDP (Linux 6.3 and later do)")
                     .remedy(format!("pktgen doctor --probe --iface {name}")),
             ],
@@ -61,7 +61,7 @@ fn of(name: &str, facts: &XdpFacts, unfit: Level) -> Vec<Finding> {
     findings
 }
 
-/// Can programs in the driver receive on it, as far as the kernel tells?
+/// Whether programs in the driver can receive on it, as far as the kernel reports.
 pub(super) fn has_driver_mode(facts: Option<XdpFacts>) -> bool {
     facts.is_none_or(|facts| facts.driver)
 }

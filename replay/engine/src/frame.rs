@@ -2,7 +2,7 @@
 //!
 //! A [`Frame`] is a small copyable handle with metadata; its bytes are in a [`Pool`], from which every
 //! frame of a driver comes. A frame that is multicast is shared, not copied: the pool counts
-//! references. Whoever ends a frame's way releases it.
+//! references. The code that ends a frame's way releases it.
 
 use std::sync::Arc;
 
@@ -56,13 +56,13 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Do books speak of it?
+    /// Whether books mention it.
     #[inline]
     pub(crate) fn is_booked(&self) -> bool {
         matches!(self.kind, Kind::Update | Kind::Plain)
     }
 
-    /// Is it on its way to workers?
+    /// Whether it is on its way to workers.
     #[inline]
     pub fn goes_down(&self) -> bool {
         matches!(self.kind, Kind::Control | Kind::Result)
@@ -142,6 +142,7 @@ impl Pool {
     }
 
     /// A buffer with these bytes and no other holder: the same one if there is none.
+    #[inline]
     pub fn unshare(&mut self, buffer: Buffer) -> Buffer {
         if self.references[buffer.0 as usize] == 1 {
             return buffer;
@@ -186,7 +187,7 @@ impl Pool {
     }
 
     /// The payloads of two different frames, the first to be written.
-    #[inline]
+    /// A call, not inlined: inside a queue's merge it costs more registers than the call saves.
     pub fn payload_pair(&mut self, into: &Frame, from: &Frame) -> (&mut [u8], &[u8]) {
         let (a, b) = (into.buffer.0 as usize * self.stride, from.buffer.0 as usize * self.stride);
         let (into_bytes, from_bytes) = if a < b {
@@ -202,7 +203,7 @@ impl Pool {
         )
     }
 
-    /// Buffers in use. After a run that ended by itself it is 0, or somebody forgot to release one.
+    /// Buffers in use. After a run that ended by itself it is 0, or one was not released.
     pub fn in_use(&self) -> usize {
         self.references.len() - self.free.len()
     }

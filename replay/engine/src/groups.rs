@@ -139,7 +139,7 @@ impl Groups {
         jobs
     }
 
-    /// What the control plane tells the devices at each move.
+    /// The changes of the devices' configuration at each move.
     pub fn changes(mut self, facts: &Facts) -> Vec<Regroup> {
         let mut cluster_of = facts.workers.cluster_of.clone();
         let regroup = |change: &Move| {

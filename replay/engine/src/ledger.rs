@@ -39,9 +39,9 @@ pub enum Subject {
     Updates {
         /// Most gradients of one.
         elements: usize,
-        /// What the run wants to reach, if anything.
+        /// The goal of the run, if it has one.
         goal: Option<Goal>,
-        /// Do packets reach the server with their names? Strict layouts have none (docs/strict.md).
+        /// Whether packets reach the server with their names. Strict layouts have none (docs/strict.md).
         named: bool,
     },
     /// Contributions to results, which can be made again.
@@ -310,7 +310,7 @@ impl Ledger {
         matches!(&self.account, Account::Updates(own) if own.is_nameless())
     }
 
-    /// Does a packet whose header says this count say that it is one update?
+    /// Whether a packet with this count in its header is one update.
     pub fn says_it_is_one(&self, count: u16) -> bool {
         match &self.black_box {
             // A strict layout has no count: what is only forwarded is one update.
@@ -319,7 +319,7 @@ impl Ledger {
         }
     }
 
-    /// Rows that spoke of packets nobody sent, or that had already ended; 0 in a sound run.
+    /// Rows about packets that were never sent, or that had already ended; 0 in a sound run.
     pub fn strangers(&self) -> u64 {
         self.counts.strangers
     }

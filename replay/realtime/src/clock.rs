@@ -1,4 +1,4 @@
-//! The only file that reads a clock. Everything else is told the time.
+//! The only file that reads a clock. Everything else gets the time as an argument.
 #![expect(unsafe_code, reason = "asks the kernel for the number of its monotonic clock")]
 
 mod host;
@@ -88,7 +88,7 @@ impl RunClock {
         Self::start_on(reading.monotonic_ns + ahead, unix_ns)
     }
 
-    /// A run begins when the monotonic clock shows this, as somebody on this boot of the host decided.
+    /// A run begins when the monotonic clock shows this, agreed on by the processes of this boot of the host.
     pub(crate) fn start_on(anchor_monotonic_ns: i64, anchor_unix_ns: u64) -> Self {
         RunClock { anchor_monotonic_ns, anchor_unix_ns, file: None }
     }

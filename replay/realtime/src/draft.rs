@@ -74,11 +74,11 @@ pub struct Draft {
     pub frames_total: u64,
     /// Their bytes on the wire, without FCS, preamble and gap.
     pub bytes_total: u64,
-    /// Were all updates looked at? Else the totals are of the first ones.
+    /// Whether all updates were examined. Else the totals are of the first ones.
     pub complete: bool,
     /// From the beginning to the last frame; of workers that wait for results at least this.
     pub duration_ps: Time,
-    /// Does each worker wait for results, so that they say how fast it sends?
+    /// Whether each worker waits for results, so that these set its rate.
     pub closed_loop: bool,
     /// By worker.
     pub workers: Vec<Load>,

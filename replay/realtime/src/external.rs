@@ -42,7 +42,7 @@ impl Hardware {
     }
 }
 
-/// May the device merge or replace updates, as the experiment with this configuration declares it?
+/// Whether the device may merge or replace updates, as the experiment with this configuration declares it.
 pub(crate) fn may_merge(config: &str) -> bool {
     let config = Document::parse(config, "config");
     let is = |key: &str, word: &str| {

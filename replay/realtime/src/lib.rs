@@ -5,7 +5,7 @@
 //!
 //! Map: [`transport`] lists the ways out of the process; [`driver`] moves frames by threads on wires; [`capture`] writes run dirs;
 //! [`plan`] turns an experiment into what a driver moves and [`run`] runs it; [`settle`] closes the balance from records; [`live`]
-//! is what somebody sees who looks on; [`external`] is about hardware as the device, [`draft`] about what a run would send.
+//! has live statistics; [`external`] is about hardware as the device, [`draft`] about what a run would send.
 
 pub mod capture;
 pub mod clock;

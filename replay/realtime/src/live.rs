@@ -1,7 +1,7 @@
-//! A run under way, as somebody sees it who looks on: per cluster what was sent, what arrived, how old the model is.
+//! Live statistics of a run in progress: per cluster what was sent, what arrived, how old the model is.
 //!
 //! Off the packet path. A role hands over what was delivered through a ring that it never waits for, and counts in one place of
-//! its own per cluster; whoever looks on takes the rest from there: ages by [`Sawtooth`], rates of the last second, and whether
+//! its own per cluster; the viewer computes the rest from these: ages by [`Sawtooth`], rates of the last second, and whether
 //! the device does what it is there for. What the ring has no room for is counted and left out of the ages.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -23,7 +23,7 @@ pub use warning::{Refused, Warning, WarningKind};
 
 /// Deliveries that may wait to be looked at: a tenth of a second at two million a second.
 const WAITING: usize = 1 << 18;
-/// Clusters that are told apart; those beyond are counted in the totals only.
+/// Clusters that are counted apart; those beyond are counted in the totals only.
 pub const CLUSTERS_MAX: usize = 4096;
 /// Rates are of so long.
 const WINDOW: Time = SECOND;
@@ -93,7 +93,7 @@ pub(crate) struct Ends {
     pub(crate) sent: Arc<SentBy>,
 }
 
-/// Somebody looks on: made once, for all runs of an experiment.
+/// Live statistics: made once, for all runs of an experiment.
 #[derive(Default)]
 pub struct View(Mutex<Option<Watched>>);
 
@@ -121,7 +121,7 @@ impl View {
         Ends { feed: Feed { ring, skipped }, sent }
     }
 
-    /// What there is to see by now; none before the first run.
+    /// The current statistics; none before the first run.
     pub fn look(&self, progress: &Progress) -> Option<Glance> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|watched| watched.look(progress))
     }
@@ -244,7 +244,7 @@ impl Watched {
     }
 }
 
-/// What there is to see.
+/// The statistics.
 #[derive(Debug, Clone)]
 pub struct Glance {
     /// Which run.
@@ -255,7 +255,7 @@ pub struct Glance {
     pub expected: Expected,
     /// By number.
     pub clusters: Vec<ClusterStats>,
-    /// Deliveries that ages and clusters leave out, because nobody looked for too long.
+    /// Deliveries that ages and clusters leave out, because they were not read for too long.
     pub skipped: u64,
     /// What the last second gives reason to say.
     pub warnings: Vec<Warning>,

@@ -527,9 +527,9 @@ pub struct Task<'a> {
     pub meeting: Option<&'a Meeting>,
     /// When it ends, if it has no workers.
     pub serve: Serve,
-    /// Set by the user who wants an end.
+    /// Set when the user requests a stop.
     pub stop: &'a AtomicBool,
-    /// Told how far the run is.
+    /// Called with the progress of the run.
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 

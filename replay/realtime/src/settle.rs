@@ -2,7 +2,7 @@
 //! sum is right.
 //!
 //! The three streams are read side by side in the order of time (what was sent before what a device did before what
-//! was received, at equal times) and told to the ledger, with the gradients that the source makes again.
+//! was received, at equal times) and given to the ledger, with the gradients that the source makes again.
 
 mod sums;
 
@@ -44,7 +44,7 @@ pub struct Settled {
 }
 
 /// Settles the account of the run in `dir`, whose workers sent what `source` makes. Clocks of its parts may be `slack`
-/// apart: what was sent is told so much earlier than what a device did, and that than what was received. The order
+/// apart: what was sent is replayed so much earlier than what a device did, and that than what was received. The order
 /// within a stream is what counts.
 pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) -> Result<Settled> {
     let mut sent = Rows::open(dir, SENT, sent_row)?;

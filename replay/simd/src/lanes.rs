@@ -1,7 +1,7 @@
 //! Eight sums by tables at once, where the processor has AVX2: the same lookups as [`Tables::add`], by instructions that
 //! look up eight entries. Bit for bit the same sums; the tests compare.
 //!
-//! What is rare leaves the lanes: the sums of infinities and of what is not a number are made one by one.
+//! Rare cases are computed outside the registers: the sums of infinities and of what is not a number are made one by one.
 #![expect(unsafe_code, reason = "asks for instructions that a processor may lack, and reads tables by them")]
 
 use std::arch::x86_64::*;
@@ -13,7 +13,7 @@ use pktgen_workload::sparse::float::{
 
 use super::add_each;
 
-/// Lanes of a register.
+/// Elements of a register (`lane` in names, as in the processor's manuals).
 const LANES: usize = 8;
 
 /// Adds pairs to the sums at their indices, one after the other; what has no sum is left out. False, and nothing done, if
@@ -62,7 +62,7 @@ fn add_group(tables: &Tables, sums: &[f32], at: [u32; LANES], values: [f32; LANE
     Some(unsafe { transmute::<__m256i, [f32; LANES]>(sum) })
 }
 
-/// Lanes that have the same as another one: of any two, one is at most four turns from the other.
+/// Elements that equal another one: of any two, one is at most four turns from the other.
 #[target_feature(enable = "avx2")]
 fn alike(index: __m256i) -> __m256i {
     let turned = |by: i32| {
@@ -74,7 +74,7 @@ fn alike(index: __m256i) -> __m256i {
     _mm256_or_si256(near, _mm256_or_si256(turned(3), turned(4)))
 }
 
-/// [`Tables::add`] in every lane; none if one has no finite number. Numbers are turned left by one bit, so that their
+/// [`Tables::add`] for every element; none if one has no finite number. Numbers are turned left by one bit, so that their
 /// order is that of their magnitudes and the sign is the lowest bit.
 #[target_feature(enable = "avx2")]
 fn add_lanes(tables: &Tables, x: __m256i, y: __m256i) -> Option<__m256i> {
@@ -97,14 +97,14 @@ fn add_lanes(tables: &Tables, x: __m256i, y: __m256i) -> Option<__m256i> {
     );
     let missed = or(_mm256_cmpeq_epi32(sigma, all(MISS.into())), _mm256_cmpeq_epi32(entry, all(MISS_EXP.into())));
     let keep = or(unknown, missed);
-    // Nothing is left: they cancel, cannot be told apart, or are below the keys.
+    // Nothing is left: they cancel, cannot be distinguished, or are below the keys.
     let none = or(_mm256_cmpeq_epi32(sigma, all(NOTHING.into())), _mm256_cmpeq_epi32(entry, all(0)));
     let nothing = or(_mm256_cmpeq_epi32(differ, all(1)), _mm256_andnot_si256(keep, none));
     let sum = or(_mm256_blendv_epi8(number, above, keep), sign);
     Some(_mm256_andnot_si256(nothing, sum))
 }
 
-/// Entries of the miTable and of the final expTable for finite magnitudes, and for lanes that are 1 where signs differ.
+/// Entries of the miTable and of the final expTable for finite magnitudes, and for elements that are 1 where signs differ.
 #[target_feature(enable = "avx2")]
 fn look_up(tables: &Tables, above: __m256i, below: __m256i, opposite: __m256i) -> (__m256i, __m256i) {
     let merged = tables.merged();

@@ -15,7 +15,7 @@ settings! {
         window: u32 = WINDOW in 1..=u32::from(AGGREGATORS_MAX);
         /// Aggregators of the switch that packets are hashed to, at least as many as `window`.
         aggregators: u32 = (u32::from(AGGREGATORS_MAX)) in 1..=u32::from(AGGREGATORS_MAX);
-        /// Does the window follow the marks of results?
+        /// Lets the window follow the marks of results.
         congestion_control: bool = true;
         /// Time without a result after which a packet is sent again. The public client waits for 50 ms before the first result
         /// of a tensor.
@@ -44,7 +44,7 @@ settings! {
     pub(crate) keys Queueing {
         /// Frames that a queue has room for, where the topology does not say.
         slots: u32 = SLOTS in 1..=1 << 20;
-        /// Does the frame in transmission keep its slot?
+        /// Whether the frame in transmission keeps its slot.
         slot_in_transmission: bool = true;
         /// Frames behind one that is marked when it leaves.
         mark_at: u32 = MARK_AT in 0..=1 << 20;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! All in network order. A hot packet is at most 192 bytes long, since the switch must parse all of it (§3.4, footnote 2): 42
-//! bytes of headers and 6 of this one leave 18 pairs. The lowest bit of the sequence number tells hot from cold, so that
+//! bytes of headers and 6 of this one leave 18 pairs. The lowest bit of the sequence number distinguishes hot from cold, so that
 //! the switch and the server each see numbers without gaps. A resent packet has the number of the original (§3.6) and its
 //! bit set; which attempt it is (15 for all later ones) is for books.
 
@@ -49,7 +49,7 @@ pub(crate) const RESULT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER - RESULT_H
 /// Bits of the number of a switch's result below those that say which switch began to count: one that takes over without
 /// what was before does.
 pub const FRESH_SHIFT: u32 = 27;
-/// Largest attempt that the header tells apart.
+/// Largest attempt that the header can hold.
 pub const ATTEMPT_MAX: u8 = 15;
 
 /// Which parameters the packet with this sequence number is about.
@@ -109,7 +109,7 @@ header! {
         part: u16, 16, "Which part of the sums it is, from 0 on";
         parts: u16, 16, "Of how many packets the sums of the iteration are";
         iteration: u32, 32, "Iteration";
-        /// Which packet opened the sum; none if nobody sent any.
+        /// Which packet opened the sum; none if none was sent.
         opener: Option<PacketId> = [
             Field::uint("opener_worker", 24, "Worker of the packet that opened the sum; all ones if none"),
             Field::uint("opener_attempt", 8, "Attempt of the packet that opened the sum; all ones if none"),

@@ -44,7 +44,7 @@ impl OlafDialect {
         let workers = traffic.workers.clone();
         if !traffic.plain {
             return Err(Error::config(
-                "transport.on_wire = \"strict\": strict updates are told apart by counting them, so each must be sent once, and an \
+                "transport.on_wire = \"strict\": strict updates are identified by counting them, so each must be sent once, and an \
                  ACK does not say which update it is for; use endpoint.workers = \"open_loop\" without a plan, or on_wire = \"ours\"",
             ));
         }

@@ -4,7 +4,7 @@
 //! worker and goes to the queue; anything else bypasses all model-related processing, on the same
 //! link. Downlink: an ACK of the server is stamped with the state of the uplink's queue and multicast to
 //! the workers of its cluster. The paper computes the worker as a hash of the five-tuple; here the
-//! address tells, which is the same thing without collisions.
+//! address identifies, which is the same thing without collisions.
 
 use std::sync::Arc;
 

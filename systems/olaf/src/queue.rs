@@ -83,7 +83,7 @@ impl FromValue for Window {
 settings! {
     /// What it reads from `[target]` beside what all disciplines do.
     struct Settings {
-        /// Are updates dropped whose rewards are lower than what waits?
+        /// Compares rewards of updates (§3).
         reward_filter: bool = true;
         /// Rewards further apart than this are not comparable.
         reward_threshold: f64 = 1.5 in 0.0.., "a threshold is not negative";

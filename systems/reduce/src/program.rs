@@ -42,9 +42,9 @@ impl Named for ReduceKind {
 settings! {
     /// What it reads from `[target]`.
     struct Settings {
-        /// Messages that a device holds at once.
+        /// Messages of a cluster that may be open at an aggregator.
         open_messages: u32 = 1024 in 1..=1 << 20;
-        /// Time after which a message is given up that not all inputs of came; never where it is left out.
+        /// After so long a sum leaves without what is missing; never where it is left out.
         timeout: Option<Span> in above(Span::from_ps(0));
         /// Devices that aggregate, where no plan says it.
         aggregators: Option<DeviceNames>;
@@ -106,12 +106,12 @@ struct Reduce {
 impl Reduce {
     fn open(section: &mut Section, place: Place) -> Result<Self> {
         // Who aggregates was read with the network.
-        let Settings { open_messages: room, timeout, .. } = Settings::read(section)?;
+        let Settings { open_messages, timeout, .. } = Settings::read(section)?;
         let head = Template::new((device_ip(place.node), WORKER_PORT), (SERVER_IP, PORT), 64);
         Ok(Reduce {
             flows: place.flows.clone().unwrap_or_default(),
             gathers: vec![None; place.workers.clusters_ever()],
-            room,
+            room: open_messages,
             timeout: timeout.map(Span::ps),
             deadlines: VecDeque::new(),
             head,

@@ -1,4 +1,4 @@
-//! The list of all systems: whoever adds one adds its crate to `Cargo.toml` and a line here.
+//! The list of all systems. A new system needs its crate in `Cargo.toml` and a line here.
 #![forbid(unsafe_code)]
 
 use std::sync::LazyLock;
@@ -14,12 +14,13 @@ static SYSTEMS: &[&System] = &[
     &pktgen_libra::SYSTEM,
     &pktgen_reduce::SYSTEM,
     &pktgen_atp::SYSTEM,
+    &pktgen_iswitch::SYSTEM,
 ];
 
 static ALL: LazyLock<Catalogue> =
     LazyLock::new(|| Catalogue::of(SYSTEMS, Defaults { workers: "open_loop", program: "olaf" }));
 
-/// All systems, for whoever must choose among them.
+/// All systems, for code that chooses among them.
 pub fn all() -> &'static Catalogue {
     &ALL
 }

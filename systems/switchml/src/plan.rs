@@ -182,7 +182,7 @@ fn script(job: &Job) -> Result<Vec<SyntaxFile>> {
         let worker = own.mac.to_string().to_uppercase();
         let name = job.profile.port_of(rank);
         let (front, lane) = front_and_lane(&name).ok_or_else(|| {
-            wrong(format!("port \"{name}\" of worker {rank} is not NUMBER or NUMBER/LANE; change ports.names"))
+            wrong(format!("port \"{name}\" of worker {rank} is not NUMBER or NUMBER/CHANNEL; change ports.names"))
         })?;
         let bitmap = 1u64.checked_shl(rank).unwrap_or(0);
         let _ = write!(
@@ -221,7 +221,7 @@ fn script(job: &Job) -> Result<Vec<SyntaxFile>> {
     Ok(vec![("switchml_tables.py".into(), text)])
 }
 
-/// `"3/0"` as two numbers; without a lane it is lane 0. None of what is no number.
+/// `"3/0"` as two numbers; without a channel it is channel 0. None of what is no number.
 fn front_and_lane(port: &str) -> Option<(u32, u32)> {
     let (front, lane) = port.split_once('/').unwrap_or((port, "0"));
     Some((front.parse().ok()?, lane.parse().ok()?))

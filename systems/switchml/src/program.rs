@@ -79,7 +79,7 @@ settings! {
         jobs: bool = "one" of [("one", false, "as the public controller has it"), ("several", true, "a pool each")];
         /// Time that a packet takes.
         pipeline_latency: Span = "1us" in spans(..=SECOND);
-        /// Does the switch look at whom it has heard in the set before, as its public code does?
+        /// Refuses packets that would take part in another sum than their own; the public program does not.
         check: bool = true;
     }
 }

@@ -60,12 +60,12 @@ values! {
 }
 
 impl Part {
-    /// Does a message begin with it?
+    /// Whether a message begins with it.
     pub const fn is_first(self) -> bool {
         matches!(self, Part::First | Part::Only | Part::OnlyImmediate)
     }
 
-    /// Does a message end with it?
+    /// Whether a message ends with it.
     pub fn is_last(self) -> bool {
         !matches!(self, Part::First | Part::Middle)
     }
@@ -234,7 +234,7 @@ macro_rules! message {
 
 static LAYOUT: Layout = Layout {
     ports: &[],
-    // The port is RoCEv2's: what is not surely SwitchML's is left to whoever reads InfiniBand.
+    // The port is RoCEv2's: what is not surely SwitchML's is left to readers of InfiniBand.
     shared_ports: &[PORT],
     telling: true,
     summary: &["pair", "psn", "key", "length", "message", "e0"],

@@ -41,6 +41,14 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     })
 }
 
+settings! {
+    /// The pool of a worker, as in Trio §6.1 (SwitchML-256, retransmission off).
+    struct Window {
+        /// Slots of a set: packets that a worker has under way.
+        pool: u32 = 512 in 1..=POOL_MAX;
+    }
+}
+
 /// `workers = "switchml"`.
 pub(crate) struct SwitchMlKind;
 
@@ -127,7 +135,7 @@ impl RoundProtocol for SwitchMl {
     fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32 {
         let dense = &layout.dense;
         let elements = dense.elements_per_packet();
-        // Slots and sets go on over iterations: nobody may begin anew at 0 while others are a set behind.
+        // Slots and sets go on over iterations: no worker may begin anew at 0 while others are a set behind.
         let header = Header {
             job: what.iteration as u8,
             packet: what.seq,

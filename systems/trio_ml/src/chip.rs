@@ -114,7 +114,7 @@ settings! {
         chip_result_chunk: Size = "256B";
         /// Threads of all processing engines together (§1: thousands; the number is our reading).
         chip_threads: u32 = 2048 in 1..=NUMBER_MAX;
-        /// Does a thread wait for the reply to each of its adds?
+        /// Whether a thread waits for the reply to each of its adds.
         chip_adds: Adds = "synchronous" of [
             ("synchronous", Adds::Synchronous, ""), ("asynchronous", Adds::Asynchronous, "it waits for the last reply only")
         ];

@@ -45,9 +45,9 @@ header! {
     pub struct Header {
         job: u8, 8, "Aggregation job";
         block: u32, 32, "Block: a part of the model that fits a packet";
-        /// Has the block aged out? 4 bits.
+        /// Whether the block has aged out. 4 bits.
         age_op: u8 = [Field::uint("age_op", 4, "Has the block aged out?").named(AGE_OPS)];
-        /// Is it the last block of the model?
+        /// Whether it is the last block of the model.
         last: bool = [Field::flag("final", "It is the last block of the model")];
         degraded: bool, 1, "The sum is that of some of the sources only";
         unused 2;

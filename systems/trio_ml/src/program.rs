@@ -331,12 +331,12 @@ impl TrioMl {
             if job.block_curr_cnt < job.block_cnt_max {
                 return Ok(Way::Open { late });
             }
-            // What came late is of no use to anybody, and must not keep out what is waited for (ours).
+            // What came late is of no use, and must not keep out what is waited for (ours).
             let oldest = if late { None } else { job.oldest_late(&self.table) };
             return oldest.map(Way::MakeRoom).ok_or(Reason::TableFull);
         };
         let record = self.table.get(index);
-        // §4: the generation tells blocks of consecutive iterations apart.
+        // §4: the generation distinguishes blocks of consecutive iterations.
         if header.generation != record.generation {
             return if is_newer(header.generation, record.generation) {
                 Ok(Way::Replace(index))
@@ -344,7 +344,7 @@ impl TrioMl {
                 Err(Reason::Stale)
             };
         }
-        // §4: the source tells retransmissions.
+        // §4: the source identifies retransmissions.
         if record.rcvd_mask.has(header.source) {
             self.counts.duplicates += 1;
             return Err(Reason::Duplicate);

@@ -3,7 +3,7 @@
 use pktgen_core::registry::Named;
 
 use super::sample::Sample;
-use super::{Property, PropertyFinding};
+use super::{PropertyFinding, TraceProperty};
 
 const LAGS: usize = 10;
 /// A difference that does not matter.
@@ -22,7 +22,7 @@ impl Named for Autocorrelation {
     }
 }
 
-impl Property for Autocorrelation {
+impl TraceProperty for Autocorrelation {
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let [one, other] = [original, scaled].map(|sample| correlations(&sample.gaps()));
         vec![match (one, other) {

@@ -4,7 +4,7 @@
 use pktgen_core::registry::Named;
 
 use super::sample::{Own, Sample};
-use super::{Property, PropertyFinding};
+use super::{PropertyFinding, TraceProperty};
 
 /// Windows, in mean gaps.
 const SIZES: [f64; 4] = [2.0, 5.0, 10.0, 20.0];
@@ -28,7 +28,7 @@ impl Named for Burstiness {
     }
 }
 
-impl Property for Burstiness {
+impl TraceProperty for Burstiness {
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let mut findings = Vec::new();
         for size in SIZES {

@@ -9,7 +9,7 @@ use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
 
 use super::sample::{Own, Sample};
-use super::{Property, PropertyFinding};
+use super::{PropertyFinding, TraceProperty};
 
 /// A window, in mean gaps of all workers.
 const SIZE: f64 = 5.0;
@@ -40,7 +40,7 @@ impl Named for Correlation {
     }
 }
 
-impl Property for Correlation {
+impl TraceProperty for Correlation {
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let [one, other] = [original, scaled].map(|sample| Pairs::of(&sample.workers));
         let Some(one) = one else {

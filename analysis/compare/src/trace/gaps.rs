@@ -7,7 +7,7 @@
 use pktgen_core::registry::Named;
 
 use super::sample::Sample;
-use super::{Property, PropertyFinding};
+use super::{PropertyFinding, TraceProperty};
 
 /// A distance that does not matter: a burst of every twentieth update may be elsewhere.
 const TOLERANCE: f64 = 0.05;
@@ -27,7 +27,7 @@ impl Named for Gaps {
     }
 }
 
-impl Property for Gaps {
+impl TraceProperty for Gaps {
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let [mut one, mut other] = [original, scaled].map(|sample| {
             let gaps = sample.gaps().concat();

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use pktgen_core::registry::Named;
 
 use super::sample::Sample;
-use super::{Property, PropertyFinding};
+use super::{PropertyFinding, TraceProperty};
 
 /// Where curves are compared, as shares of the original's keys.
 const SHARES: [f64; 6] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3];
@@ -28,7 +28,7 @@ impl Named for Keys {
     }
 }
 
-impl Property for Keys {
+impl TraceProperty for Keys {
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         if original.keys.is_empty() {
             return vec![PropertyFinding::not_applicable(self, "the original has no keys")];

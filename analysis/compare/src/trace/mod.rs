@@ -25,13 +25,13 @@ use pktgen_records::stats::median;
 use sample::Sample;
 
 /// What a scaled trace should have in common with its original.
-pub trait Property: Named + Sync {
+pub trait TraceProperty: Named + Sync {
     /// Compares the two: one finding per statistic.
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding>;
 }
 
 /// Every property, in the order of the table.
-pub static FAITHFUL: &[&dyn Property] = &[
+pub static FAITHFUL: &[&dyn TraceProperty] = &[
     &gaps::Gaps,
     &autocorrelation::Autocorrelation,
     &burstiness::Burstiness,
@@ -43,7 +43,7 @@ pub static FAITHFUL: &[&dyn Property] = &[
     &keys::Keys,
 ];
 
-/// Was a property kept?
+/// Whether a property was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PropertyOutcome {
@@ -114,7 +114,7 @@ pub struct Fidelity {
     pub time_factor: Option<f64>,
     /// All findings, in the order of [`FAITHFUL`].
     pub findings: Vec<PropertyFinding>,
-    /// Has none failed?
+    /// Whether none has failed.
     pub passed: bool,
 }
 

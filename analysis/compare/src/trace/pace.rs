@@ -4,7 +4,7 @@ use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
 
 use super::sample::Sample;
-use super::{Property, PropertyFinding};
+use super::{PropertyFinding, TraceProperty};
 
 /// A ratio that does not matter is within e to the power of this: about a tenth.
 const TOLERANCE: f64 = 0.1;
@@ -24,7 +24,7 @@ impl Named for Pace {
     }
 }
 
-impl Property for Pace {
+impl TraceProperty for Pace {
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let [one, other] = [original, scaled].map(|sample| tenths(&sample.gaps()));
         vec![match (one, other) {

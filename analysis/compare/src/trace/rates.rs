@@ -7,11 +7,11 @@ use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
 
 use super::sample::Sample;
-use super::{Property, PropertyFinding};
+use super::{PropertyFinding, TraceProperty};
 
 /// Quantiles that are compared.
 const POINTS: usize = 1000;
-/// A difference of rates that does not matter, relative to the mean rate. Whoever is copied once more than another, where
+/// A difference of rates that does not matter, relative to the mean rate. A worker that is copied once more than another, where
 /// numbers do not divide, moves the distribution, too.
 const TOLERANCE: f64 = 0.05;
 
@@ -26,7 +26,7 @@ impl Named for Rates {
     }
 }
 
-impl Property for Rates {
+impl TraceProperty for Rates {
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let (one, other) = (rates(original), rates(scaled));
         let sides = ["mean difference of workers' rates", "mean difference of clusters' rates"];

@@ -5,7 +5,7 @@ use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
 
 use super::sample::Sample;
-use super::{Property, PropertyFinding};
+use super::{PropertyFinding, TraceProperty};
 
 /// A difference that does not matter, in standard deviations.
 const TOLERANCE: f64 = 0.15;
@@ -26,7 +26,7 @@ impl Named for Rewards {
     }
 }
 
-impl Property for Rewards {
+impl TraceProperty for Rewards {
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let [one, other] = [original, scaled].map(tenths);
         let all: Vec<f64> = one.concat();

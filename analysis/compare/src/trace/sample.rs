@@ -85,7 +85,7 @@ impl Magnitudes {
 /// What is known of a trace.
 #[derive(Debug, Clone, Default)]
 pub struct Sample {
-    /// Its workers, without plain flows.
+    /// Its workers, without background traffic.
     pub workers: Vec<Own>,
     /// Updates that have gradients.
     pub with_values: usize,
@@ -114,7 +114,7 @@ impl Sample {
             }
         }
         if workers.is_empty() {
-            return Err(Error::data(path, "the trace has plain flows only; there is nothing to compare"));
+            return Err(Error::data(path, "the trace has background traffic only; there is nothing to compare"));
         }
         let mut ids: Vec<_> = workers.into_iter().collect();
         ids.sort_unstable_by_key(|(id, _)| *id);

@@ -4,7 +4,7 @@
 use pktgen_core::registry::Named;
 
 use super::sample::Sample;
-use super::{Property, PropertyFinding};
+use super::{PropertyFinding, TraceProperty};
 
 const QUANTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 /// Bits that do not matter: numbers that are changed by an eighth move by a fifth of a bit, and bins are a 16th.
@@ -23,7 +23,7 @@ impl Named for Values {
     }
 }
 
-impl Property for Values {
+impl TraceProperty for Values {
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let (one, other) = (&original.magnitudes, &scaled.magnitudes);
         if one.zeros + one.others == 0 {

@@ -33,7 +33,7 @@ pub(super) struct Keyed {
 }
 
 impl Keyed {
-    /// Is a sum known by this packet?
+    /// Whether a sum is known by this packet.
     pub(super) fn is_opener(&self, packet: usize) -> bool {
         !self.of.is_empty() && self.opened.contains_key(&packet)
     }
@@ -67,7 +67,7 @@ impl Keyed {
         true
     }
 
-    /// Is a packet that is added at `node` not in its sum any more, because a device without that sum adds it?
+    /// Whether a packet that is added at `node` is no longer in its sum, because a device without that sum adds it.
     pub(super) fn is_elsewhere(&self, packet: usize, node: u16) -> bool {
         let sum = self.of.get(packet).and_then(|number| self.sums.get(*number as usize));
         sum.is_some_and(|sum| sum.lost || sum.node != node)

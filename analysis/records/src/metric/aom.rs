@@ -20,7 +20,7 @@ impl Named for Aom {
     }
 
     fn about(&self) -> &'static str {
-        "Age-of-Model per cluster and worker: exact time average, peaks, quantiles over time, starved flows"
+        "Age-of-Model per cluster and worker: exact time average, peaks, quantiles over time, starvation"
     }
 }
 
@@ -35,7 +35,7 @@ const PARTS: [Part; 7] = [
     (
         age(
             "aom_mean",
-            "Age-of-Model averaged over time: the exact integral of the sawtooth by its window, from the flow's first generation to its last delivery or generation.",
+            "Age-of-Model averaged over time: the exact integral of the sawtooth by its window, from the first generation of the cluster or worker to its last delivery or generation.",
         ),
         |age| age.mean_ns,
     ),
@@ -44,9 +44,15 @@ const PARTS: [Part; 7] = [
         age.peak_p99_ns
     }),
     (age("aom_peak_max", "Largest of the ages just before each delivery that lowers them."), |age| age.peak_max_ns),
-    (age("aom_p50", "Age that the flow stays below for half of the time."), |age| age.quantiles_ns.map(|q| q[0])),
-    (age("aom_p90", "Age that the flow stays below for 90 % of the time."), |age| age.quantiles_ns.map(|q| q[1])),
-    (age("aom_p99", "Age that the flow stays below for 99 % of the time."), |age| age.quantiles_ns.map(|q| q[2])),
+    (age("aom_p50", "Age that the cluster or worker stays below for half of the time."), |age| {
+        age.quantiles_ns.map(|q| q[0])
+    }),
+    (age("aom_p90", "Age that the cluster or worker stays below for 90 % of the time."), |age| {
+        age.quantiles_ns.map(|q| q[1])
+    }),
+    (age("aom_p99", "Age that the cluster or worker stays below for 99 % of the time."), |age| {
+        age.quantiles_ns.map(|q| q[2])
+    }),
 ];
 
 const STARVED: [Definition; 2] = [
@@ -54,12 +60,12 @@ const STARVED: [Definition; 2] = [
         "flows_never_delivered",
         "flows",
         Better::Lower,
-        "Flows that generated updates of which none arrived.",
+        "Clusters, or workers, that generated updates of which none arrived.",
     )
     .labels(&[FLOW])
     .source("design §4")
     .needs(FULL),
-    Definition::new("flow_never_delivered", "flows", Better::Neither, "1 for each of those flows: which they are.")
+    Definition::new("flow_never_delivered", "flows", Better::Neither, "1 for each of them, by its number.")
         .labels(&[FLOW, ONE])
         .source("design §4")
         .needs(FULL),
@@ -78,10 +84,10 @@ impl Metric for Aom {
     }
 }
 
-/// The lines of all flows of a kind.
+/// The lines of all clusters, or of all workers.
 pub fn lines(flow: &'static str, ages: &[FlowAge], out: &mut Vec<Line>) {
     for (metric, value) in &PARTS {
-        // The mean over the flows that have a value; design §4 gives it no id.
+        // The mean over those that have a value; design §4 gives it no id.
         let values: Vec<f64> = ages.iter().filter_map(value).collect();
         out.push(Line::of(metric, stats::mean(&values)).with("flow", flow));
         out.extend(ages.iter().map(|age| Line::of(metric, value(age)).with("flow", flow).with("id", age.id)));

@@ -60,7 +60,7 @@ const DEFINITIONS: [Definition; 25] = [
     updates(
         "unaccounted",
         Better::Neither,
-        "Updates of which nobody knows what became: the device was hardware, which keeps no books. 0 with a software device.",
+        "Updates with an unknown fate: the device was hardware, which keeps no books. 0 with a software device.",
     )
     .source("design §2.6"),
     updates("withheld", Better::Neither, "Updates that workers kept back.").source("OLAF §5"),
@@ -68,10 +68,10 @@ const DEFINITIONS: [Definition; 25] = [
     Definition::new("accepted", SHARE, Better::Neither, "Share of received packets that the server's reward gate accepted.")
         .source("OLAF §2.1"),
     updates("retransmissions", Better::Lower, "Transmissions of updates that had been sent before."),
-    updates("balance_unknown", Better::Lower, "Updates that nobody can account for; 0, or the run is invalid."),
+    updates("balance_unknown", Better::Lower, "Updates missing from the account; 0, or the run is invalid."),
     Definition::new("sums_ok", PACKETS, Better::Neither, "Packets whose payload was the sum of their members: bit for bit, or where only lanes name the members, in any order of additions."),
-    Definition::new("sums_wrong", PACKETS, Better::Lower, "Packets whose payload was not; 0, or the run is invalid. No value where nobody could check sums."),
-    Definition::new("sums_unchecked", PACKETS, Better::Lower, "Sums whose members nobody knows: they were not checked.").needs(BLACK_BOX),
+    Definition::new("sums_wrong", PACKETS, Better::Lower, "Packets whose payload was not; 0, or the run is invalid. No value where sums could not be checked."),
+    Definition::new("sums_unchecked", PACKETS, Better::Lower, "Sums with unknown members: they were not checked.").needs(BLACK_BOX),
     Definition::new("damaged", PACKETS, Better::Lower, "Packets of one update that hold something else; 0, or the run is invalid.").needs(BLACK_BOX),
     Definition::new("duplicates", PACKETS, Better::Lower, "Packets that arrived again.").needs(FULL),
     background("sent", Better::Neither, "Packets of traffic that belongs to no cluster."),
@@ -99,7 +99,7 @@ impl Metric for Counts {
         // What left the network without a packet of its own and without being lost; OLAF's Table 1 calls
         // it "aggregated". Negative only if packets were duplicated.
         let absorbed = balance.sent as f64 - (received + dropped + balance.in_flight) as f64;
-        // Of hardware that may merge nobody says what was lost and what was not; what only forwards has lost the rest.
+        // Hardware that may merge does not report its losses; a device that only forwards has lost the rest.
         let known = run.manifest.external.is_none();
         // A sum by key leaves in many packets, each a part of it.
         let whole = known && !run.has_sums_by_key();
@@ -142,7 +142,7 @@ impl Metric for Counts {
     }
 }
 
-/// Was every kind of packet held against what it should be? What nobody checked has no number of wrong ones.
+/// Whether every kind of packet was checked. Unchecked kinds have no number of wrong ones.
 fn checked(run: &Analysis) -> bool {
     let counters = &run.manifest.counters;
     match &run.manifest.unseen {

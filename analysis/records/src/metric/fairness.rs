@@ -1,7 +1,7 @@
-//! AoM fairness: Jain's index over the flows' time averages (design §4).
+//! AoM fairness: Jain's index over the time averages of clusters, or of workers (design §4).
 //!
-//! A flow that never delivered is in it with the average of its ever growing age, half of its window, so that
-//! starving a flow cannot make a run look fair. Only flows without a window have no average and are left out:
+//! One that never delivered is in it with the average of its ever growing age, half of its window, so that
+//! starvation cannot make a run look fair. Only those without a window have no average and are left out:
 //! those that generated once (or all at one time) and never delivered. `flows_never_delivered` counts both.
 
 use pktgen_core::Result;
@@ -22,7 +22,7 @@ const FAIRNESS: Definition = Definition::new(
     "aom_fairness",
     "index",
     Better::Higher,
-    "Jain's index over the flows' average Age-of-Model, μ² / (μ² + σ²): 1 if all are equal, 1/n if one has all of it.",
+    "Jain's index over the average Age-of-Model of clusters, or of workers, μ² / (μ² + σ²): 1 if all are equal, 1/n if one has all of it.",
 )
 .labels(&[FLOW])
 .source("design §4")
@@ -34,7 +34,7 @@ impl Named for Fairness {
     }
 
     fn about(&self) -> &'static str {
-        "Jain's index over the average Age-of-Model of the flows: 1 if all are equal"
+        "Jain's index over the average Age-of-Model of clusters, or of workers: 1 if all are equal"
     }
 }
 
@@ -50,7 +50,7 @@ impl Metric for Fairness {
     }
 }
 
-/// The line of all flows of a kind.
+/// The line of all clusters, or of all workers.
 pub fn line(flow: &'static str, ages: &[FlowAge]) -> Line {
     let means: Vec<f64> = ages.iter().filter_map(|age| age.mean_ns).collect();
     Line::of(&FAIRNESS, stats::jain(&means)).with("flow", flow)

@@ -20,7 +20,7 @@ const fn of(metric: &'static str, unit: &'static str, better: Better, definition
 }
 
 const DEFINITIONS: [Definition; 12] = [
-    of("lanes_decoded", PACKETS, Better::Higher, "Received packets whose members their lanes tell."),
+    of("lanes_decoded", PACKETS, Better::Higher, "Received packets whose members their lanes name."),
     of(
         "lanes_ambiguous",
         SHARE,
@@ -70,7 +70,7 @@ const DEFINITIONS: [Definition; 12] = [
         "lanes_aom_mean",
         NS,
         Better::Lower,
-        "aom_mean by the generation times of decoded members; the mean over flows.",
+        "aom_mean by the generation times of decoded members; the mean over clusters, or over workers.",
     )
     .labels(&[FLOW]),
 ];

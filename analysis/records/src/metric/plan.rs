@@ -76,7 +76,7 @@ impl Metric for Plan {
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(planned) = &run.manifest.planned else { return Ok(()) };
         let (plan, loads) = (&planned.plan, &run.manifest.counters.links);
-        // In real time nobody counts what links carry.
+        // In real time the load of links is not counted.
         if loads.len() != plan.links.len() {
             return Ok(());
         }

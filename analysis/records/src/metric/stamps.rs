@@ -86,7 +86,7 @@ struct Side<'a> {
     packets: u64,
     rows: &'a [(i64, i64)],
     lines: &'static [Definition; 4],
-    /// Are stamps later than the run's times?
+    /// Whether stamps are later than the run's times.
     stamps_follow: bool,
 }
 
@@ -104,7 +104,7 @@ fn sides(stamps: &StampColumns) -> impl Iterator<Item = Side<'_>> {
 }
 
 impl Side<'_> {
-    /// What is between each stamp and the run's time, in ps, and how far that may be off; or why that is not told.
+    /// What is between each stamp and the run's time, in ps, and how far that may be off; or why that is not reported.
     fn delays(&self, run: &Manifest) -> Result<(Vec<i64>, u64), String> {
         let clock = run.stamp_clocks.get(self.column).ok_or("how their clock stood to the run's was not measured")?;
         let (zero, error_ns) = clock.zero();
@@ -123,7 +123,7 @@ impl Side<'_> {
     }
 }
 
-/// Why delays are not told although there are stamps.
+/// Why delays are not reported although there are stamps.
 pub(crate) fn refusal(run: &Analysis) -> Option<String> {
     sides(run.stamps.as_ref()?).find_map(|side| Some(format!("{}: {}", side.column, side.delays(&run.manifest).err()?)))
 }

@@ -19,7 +19,7 @@ pub struct Provenance {
     found: Members,
     /// Where every update went.
     pub account: Account,
-    /// Ages of all flows, by the members that are known; none in synchronous training.
+    /// Ages of all clusters and workers, by the members that are known; none in synchronous training.
     pub ages: Option<Ages>,
 }
 
@@ -44,7 +44,7 @@ impl Provenance {
         Ok(found)
     }
 
-    /// Ages by the members that are known; other packets refresh nobody.
+    /// Ages by the members that are known; other packets refresh no age.
     fn ages_of(&self, records: &Records) -> Result<Ages> {
         let received = &records.received;
         let newest = |row| self.members_of(row).iter().map(|member| records.sent.t_gen_ps[*member as usize]).max();

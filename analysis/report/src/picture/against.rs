@@ -201,7 +201,7 @@ fn of_training(columns: &[String]) -> impl Iterator<Item = Wanted> {
     })
 }
 
-/// One picture if all of its lines can be told apart, else one per setting of the other axes.
+/// One picture if all of its lines can be distinguished, else one per setting of the other axes.
 fn against(sweep: &SweepData, wanted: &Wanted) -> Vec<Chart> {
     let Some(axis) = choose(sweep, wanted.prefer) else { return Vec::new() };
     let points: Vec<_> = sweep.points.iter().collect();
@@ -267,7 +267,7 @@ fn lines(points: &[&PointSummary], axis: &Axis, wanted: &Wanted, with_rest: bool
     lines
 }
 
-/// Have all variants the same ideal everywhere? Then it is one line.
+/// Whether all variants have the same ideal everywhere. Then it is one line.
 fn one_ideal(points: &[&PointSummary]) -> bool {
     let mut ideals: BTreeMap<Vec<(&String, &String)>, f64> = BTreeMap::new();
     points.iter().all(|point| {

@@ -33,7 +33,7 @@ impl Named for NetworkLoad {
     }
 
     fn about(&self) -> &'static str {
-        "the network with the share of its rate that each link carried, where counters or records tell it"
+        "the network with the share of its rate that each link carried, where counters or records have it"
     }
 }
 
@@ -78,7 +78,7 @@ struct Wire {
     to: usize,
     /// Rates of both directions, up first, in bit/s.
     rates: [f64; 2],
-    /// Bits that they carried; none if nobody knows.
+    /// Bits that they carried; none if unknown.
     bits: [Option<f64>; 2],
 }
 

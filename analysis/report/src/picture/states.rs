@@ -1,4 +1,4 @@
-//! Pictures of workers under transmission control (OLAF §5): how likely they send, what they have heard of the
+//! Pictures of workers under transmission control (OLAF §5): how likely they send, what ACKs reported of the
 //! queue, and what they withheld.
 //!
 //! [`crate::sweep`] keeps of each run what a picture needs.
@@ -14,9 +14,9 @@ use crate::sweep::data::SweepData;
 use crate::sweep::kept::{Decision, WorkerStates};
 use crate::sweep::settings::at;
 
-/// Workers in a picture: more lines cannot be told apart.
+/// Workers in a picture: more lines cannot be distinguished.
 const WORKERS_MAX: usize = 4;
-/// Decisions of the busiest worker in a picture's window, and most changes of what one has heard.
+/// Decisions of the busiest worker in a picture's window, and most changes of the congestion reported to one.
 const DECISIONS_WANTED: usize = 60;
 const CHANGES_MAX: usize = 400;
 
@@ -73,7 +73,7 @@ fn history(states: &StateColumns, worker: u32, cluster: u16) -> WorkerStates {
             let withheld = states.sent[row] == Some(false);
             out.decisions.push(Decision { t_ps, p_send: f64::from(p_send), withheld });
         }
-        // A queue without slots is one that it has not heard of.
+        // A queue without slots is one that no ACK has reported.
         let heard = match states.capacity[row] {
             0 => 0.0,
             slots => f64::from(states.active[row]) / f64::from(slots),
@@ -85,14 +85,14 @@ fn history(states: &StateColumns, worker: u32, cluster: u16) -> WorkerStates {
     out
 }
 
-/// The middle decisions of the busiest worker, cut where what somebody hears would become a texture.
+/// The middle decisions of the busiest worker, cut where reports of congestion would become a texture.
 fn window(workers: &[WorkerStates]) -> Option<(i64, i64)> {
     let decisions = &workers.iter().max_by_key(|worker| worker.decisions.len())?.decisions;
     let first = (decisions.len() / 2).saturating_sub(DECISIONS_WANTED / 2);
     let last = (first + DECISIONS_WANTED).min(decisions.len().checked_sub(1)?);
     let (mut from, mut to) = (decisions[first].t_ps, decisions[last].t_ps);
     if decisions.len() <= DECISIONS_WANTED {
-        // All that there is: nobody's first decision is cut off.
+        // All of them: no first decision is cut off.
         let all = || workers.iter().flat_map(|worker| &worker.decisions).map(|decision| decision.t_ps);
         (from, to) = (all().min()?, all().max()?);
     }
@@ -114,7 +114,7 @@ impl Named for States {
     }
 
     fn about(&self) -> &'static str {
-        "workers under transmission control: probability of sending, congestion as they heard of it"
+        "workers under transmission control: probability of sending, congestion as reported by ACKs"
     }
 }
 
@@ -153,7 +153,7 @@ fn all(sweep: &SweepData) -> Vec<Chart> {
         [
             chart(format!("Probability of sending{at}; crosses were withheld"), "P_s", series(&decided)),
             chart(
-                format!("Congestion as workers heard of it{at}; above 1 there are more clusters than slots"),
+                format!("Congestion as reported to workers by ACKs{at}; above 1 there are more clusters than slots"),
                 "N/Qmax",
                 series(&|worker| (steps(&worker.heard), Vec::new())),
             ),

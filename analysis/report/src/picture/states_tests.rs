@@ -88,6 +88,6 @@ fn reports_draw_the_first_run_of_each_point() {
     assert!(heard.windows(2).all(|pair| pair[0].0 <= pair[1].0) && heard.iter().any(|(_, level)| *level == 2.0));
     let html = REPORTS.iter().find(|report| report.name() == "html").unwrap();
     let page = html.render(&Model::build(&sweep)).unwrap();
-    assert!(page.contains("Congestion as workers heard of it"));
+    assert!(page.contains("Congestion as reported to workers by ACKs"));
     assert_eq!(page.matches("class=\"cross s0\"").count(), 14);
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use pktgen_core::rows::{Placed, Spacing};
+use pktgen_core::rows::{RowPlacement, Spacing};
 use pktgen_records::human::scale_for;
 
 use super::{WIDTH, cut, escape};
@@ -20,7 +20,7 @@ const HALF: (f64, f64) = (24.0, 12.0);
 pub(super) fn draw(chart: &Chart) -> (String, f64, f64) {
     let empty = Network::default();
     let network = chart.network.as_ref().unwrap_or(&empty);
-    let Placed { at, width, height } = places(network);
+    let RowPlacement { at, width, height } = places(network);
     let mut out = String::new();
     let most = network.cables.iter().filter_map(load).fold(0.0, f64::max);
     for cable in &network.cables {
@@ -100,7 +100,7 @@ fn label(cable: &Cable, (x1, y1): (f64, f64), (x2, y2): (f64, f64), out: &mut St
 }
 
 /// Where nodes stand, the servers above; without a server the aggregator that no cable leaves upwards.
-fn places(network: &Network) -> Placed {
+fn places(network: &Network) -> RowPlacement {
     let count = network.nodes.len();
     let mut tops: Vec<usize> = (0..count).filter(|node| network.nodes[*node].role == "server").collect();
     if tops.is_empty() {

@@ -22,7 +22,7 @@ pub struct RunSummary {
     pub labels: Labels,
     /// Seed.
     pub seed: u64,
-    /// May its numbers be used? Runs that could not be read are invalid too, and have no numbers.
+    /// Whether its numbers may be used. Runs that could not be read are invalid too, and have no numbers.
     pub validity: Validity,
     /// What a reader of its values must know.
     pub notes: Vec<String>,
@@ -38,7 +38,7 @@ pub struct RunSummary {
     pub kept: Kept,
     /// How far it came; none unless it had a goal.
     pub goal: Option<GoalSummary>,
-    /// What tables of it show if nobody chose, if it is a study.
+    /// What its tables show by default, if it is a study.
     pub study_keys: Vec<String>,
     /// What identifies its workload and schedule.
     pub workload: String,
@@ -121,7 +121,7 @@ pub fn describe(labels: &Labels) -> String {
     if parts.is_empty() { "all defaults".to_owned() } else { parts.join(", ") }
 }
 
-/// Does the published row belong to the point? All of its labels must be the point's.
+/// Whether the published row belongs to the point. All of its labels must be the point's.
 pub(crate) fn matches(published: &Published, point: &PointSummary) -> bool {
     published.at.iter().all(|(axis, value)| point.labels.get(axis) == Some(value))
 }

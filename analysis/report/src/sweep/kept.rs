@@ -62,7 +62,7 @@ pub struct WorkerStates {
     pub cluster: u16,
     /// Its decisions.
     pub decisions: Vec<Decision>,
-    /// What it heard of the queue, N/Qmax, where that changed: since when, and how much. The first entry is what it
+    /// What ACKs reported of the queue, N/Qmax, where that changed: since when, and how much. The first entry is what it
     /// knew when the window began, the last one repeats what it knew when the window ended.
     pub heard: Vec<(i64, f64)>,
 }

@@ -89,9 +89,9 @@ pub(super) fn run(kind: Option<&str>, markdown: bool, ui: &Ui) -> Result<u8> {
         ui.result(page(&readers).trim_end());
         return Ok(0);
     }
-    for Reader { section, kind, name, keys, .. } in &readers {
+    for Reader { section, kind, name, about, keys } in &readers {
         if !ui.json() {
-            ui.result(&format!("[{section}] {kind}: {name}"));
+            ui.result(&format!("[{section}] {kind}\n  {name:<14} {about}"));
         }
         for key in keys {
             let (default, range) = (key.default(), key.range());
@@ -101,7 +101,7 @@ pub(super) fn run(kind: Option<&str>, markdown: bool, ui: &Ui) -> Result<u8> {
                     "about": key.about,
                 })
                 .to_string(),
-                false => format!("  {} = {default} ({range}): {}", key.name, key.about),
+                false => format!("    {:<16} {} [default: {default}; {range}]", key.name, key.about),
             });
         }
     }

@@ -54,7 +54,7 @@ impl Exporter {
         Ok(Exporter { page, runtime: Some(runtime) })
     }
 
-    /// What there is to see by now.
+    /// The current statistics.
     pub(super) fn publish(&self, glance: &Glance) {
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = text(glance);
     }
@@ -87,7 +87,7 @@ async fn accept(listener: TcpListener, page: Page) {
     }
 }
 
-/// One request, one answer. Who asks for something else is told what there is.
+/// One request, one answer. Other paths get a list of the available ones.
 async fn answer(mut stream: TcpStream, page: Page) {
     let mut request = Vec::new();
     let read = async {

@@ -43,7 +43,7 @@ impl Screen {
         Ok(Screen { terminal, top: 0, by_age: false, sent: 0, rates: Vec::new() })
     }
 
-    /// Draws, and hears what keys were pressed. A terminal that went away does not end a run.
+    /// Draws, and reads the keys that were pressed. A terminal that went away does not end a run.
     pub(super) fn show(&mut self, glance: Option<&Glance>, stop: &AtomicBool) {
         let clusters = glance.map_or(0, |glance| glance.clusters.len());
         while event::poll(Duration::ZERO).unwrap_or(false) {

@@ -3,7 +3,7 @@
 use pktgen_core::Result;
 use pktgen_core::plan::{Plan, PlanRole};
 use pktgen_core::units::Rate;
-use pktgen_planning::atro::milp::{Form, Question, program};
+use pktgen_planning::atro::milp::{MilpForm, MilpQuestion, program};
 use pktgen_planning::atro::{Capacities, DevicePorts, Flags, Inventory, SolverAsk, Wiring, wire_inventory};
 use serde_json::json;
 
@@ -22,7 +22,7 @@ pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
     let ports = DevicePorts::count(&wiring.plan, &inventory)?;
     if let Some(path) = &args.milp {
         let capacities = Capacities::new(&inventory, wiring.rate_bps);
-        write(path, &program(&capacities, Form::Counted, Question::Fits(workers)), ui)?;
+        write(path, &program(&capacities, MilpForm::Counted, MilpQuestion::Fits(workers)), ui)?;
     }
     args.files.write(&wiring.plan, ui)?;
     let Wiring { plan, cross_connects, flows_per_link, rate_bps, bound_bps, optimal, proved } = &wiring;
@@ -38,7 +38,7 @@ pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
     Ok(0)
 }
 
-/// What there is, by file or by flags, which clap has made sure of.
+/// Available hardware, by file or by flags (clap requires one of them).
 fn inventory(args: &PlaceAtro) -> Result<Inventory> {
     if let Some(path) = &args.cluster {
         return Inventory::read(path, args.workers);

@@ -52,6 +52,13 @@ pub enum Origin {
     Default,
 }
 
+impl Origin {
+    /// Returns whether it lies over files.
+    fn is_override(&self) -> bool {
+        matches!(self, Origin::Environment(_) | Origin::Flag(_))
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -181,12 +188,18 @@ impl Document {
         None
     }
 
+    /// The value at the dotted `path` that lies over the file, from the environment or a flag, if there is one.
+    pub(super) fn overriding(&self, path: &str) -> Option<Entry> {
+        let mut all = BTreeMap::new();
+        flatten(&self.root, "", &mut all);
+        all.get(path).filter(|entry| entry.origin.is_override()).map(|entry| (*entry).clone())
+    }
+
     /// What lies over the file, from the environment and from flags, as `key=value` in the order of the keys.
     pub fn overrides(&self) -> Vec<String> {
         let mut all = BTreeMap::new();
         flatten(&self.root, "", &mut all);
-        let over =
-            all.into_iter().filter(|(_, entry)| matches!(entry.origin, Origin::Environment(_) | Origin::Flag(_)));
+        let over = all.into_iter().filter(|(_, entry)| entry.origin.is_override());
         over.map(|(key, entry)| format!("{key}={}", entry.value.to_label())).collect()
     }
 

@@ -2,8 +2,8 @@
 //!
 //! [`Document`] is the merged tree of file, environment and flags; every value remembers where it
 //! came from. A [`Section`] hands values out with their defaults, and closing it refuses keys that
-//! nobody asked for, with the nearest key that exists. So each extension reads its own keys and the
-//! list of valid keys is always the list of keys that are read.
+//! no code reads, with the nearest key that exists. So each extension reads its own keys and the
+//! list of valid keys is always the list of keys that are read. [`settings!`] writes such a reader from a list of keys.
 
 mod document;
 mod key;

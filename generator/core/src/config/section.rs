@@ -146,7 +146,7 @@ impl Section {
         Ok(self.get_entry_tables(key)?.into_iter().map(section).collect())
     }
 
-    /// Ends the reading of one of [`get_sections`](Self::get_sections): refuses keys that nobody asked for.
+    /// Ends the reading of one of [`get_sections`](Self::get_sections): refuses unknown keys.
     pub fn end(self) -> Result<()> {
         self.finish().map(drop)
     }
@@ -218,7 +218,7 @@ impl Section {
         Error::config(format!("{}: {}.{key} is {}; it must be {wanted}", entry.origin, self.name, entry.value.kind()))
     }
 
-    /// Refuses keys that nobody asked for; hands out what was read, defaults filled in.
+    /// Refuses unknown keys; returns what was read, defaults filled in.
     pub(super) fn finish(self) -> Result<(String, Table)> {
         if let Some((key, entry)) = self.table.iter().next() {
             let names: Vec<_> = self.known.iter().map(String::as_str).collect();

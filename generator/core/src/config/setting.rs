@@ -39,7 +39,7 @@ pub fn words<T: Display>(range: &impl RangeBounds<T>) -> String {
         Bound::Unbounded => None,
     };
     match (least, range.end_bound(), most) {
-        (Some((least, false)), Bound::Included(most), _) => format!("from {least} to {most}"),
+        (Some((least, false)), Bound::Included(most), _) => format!("{least} to {most}"),
         (Some((least, false)), _, None) => format!("{least} or more"),
         (Some((least, true)), _, None) => format!("above {least}"),
         (Some((least, false)), _, Some(most)) => format!("at least {least} and {most}"),
@@ -67,6 +67,7 @@ impl Section {
                 let (place, gap) = (self.place(key), if why.is_empty() { "" } else { "; " });
                 let wrong = match (range.start_bound(), range.end_bound()) {
                     (Bound::Unbounded, Bound::Included(most)) => format!("above {most}"),
+                    (Bound::Included(_), Bound::Included(_)) => format!("not from {}", words(range)),
                     _ => format!("not {}", words(range)),
                 };
                 Err(Error::config(format!("{place}: {value} is {wrong}{gap}{why}")))
@@ -313,7 +314,7 @@ mod tests {
     fn keys_say_what_a_user_may_write() {
         let said: Vec<_> = Every::KEYS.iter().chain(Single::KEYS).map(|key| (key.default(), key.range())).collect();
         let wanted = [
-            ("512", "from 1 to 8192"),
+            ("512", "1 to 8192"),
             ("\"1us\"", "at most 1s"),
             ("none", "above 0ps"),
             ("[\"1Gbps\", \"2Gbps\"]", "a list, each a rate"),
@@ -322,9 +323,9 @@ mod tests {
             ("0.5", "above 0 and at most 1"),
             ("131072", "a whole number from 0 to 4294967295"),
             ("true", "true or false"),
-            ("3", "from 1 to 9"),
+            ("3", "1 to 9"),
             ("none", "a text"),
-            ("as others", "from 1 to 9"),
+            ("as others", "1 to 9"),
         ];
         assert_eq!(said, wanted.map(|(default, range)| (default.to_owned(), range.to_owned())));
         assert_eq!(Every::KEYS[1].about, "Of two lines.");

@@ -59,6 +59,7 @@ impl Sweep {
             let place = section.place("variants");
             sweep.variants.push(read_variant(table, &place)?);
         }
+        sweep.yield_to_overrides(document)?;
         let lengths = sweep.axes.iter().map(|(_, values)| values.len());
         let points = lengths.chain([sweep.seeds.len(), sweep.variants.len().max(1)]);
         if points.fold(1, usize::saturating_mul) > RUNS_MAX {
@@ -67,6 +68,27 @@ impl Sweep {
         }
         document.close(section)?;
         Ok(sweep)
+    }
+
+    /// What lies over the file wins over the sweep, too: an axis has this value only. What every variant sets for itself is refused,
+    /// since it would change nothing.
+    fn yield_to_overrides(&mut self, document: &Document) -> Result<()> {
+        for ((path, values), origins) in self.axes.iter_mut().zip(&mut self.origins) {
+            if let Some(Entry { value, origin }) = document.overriding(path) {
+                (*values, *origins) = (vec![value], vec![origin]);
+            }
+        }
+        let Some((_, first)) = self.variants.first() else { return Ok(()) };
+        for (path, _) in first {
+            let sets = |(_, set): &(String, Vec<(String, Entry)>)| set.iter().any(|(own, _)| own == path);
+            if let Some(Entry { origin, .. }) = document.overriding(path).filter(|_| self.variants.iter().all(sets)) {
+                return Err(Error::config(format!(
+                    "{origin}: every variant of the sweep sets {path} itself, so this would change nothing; choose a variant by \
+                     --run, or change it in the file"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Every run: variants vary slowest, then axes, then seeds.
@@ -220,6 +242,26 @@ name = "Olaf"
         runs[11].apply(&mut doc).unwrap();
         assert_eq!(doc.get("target.queue"), Some(&Value::Text("olaf".into())));
         assert_eq!(doc.get("topology.rate"), Some(&Value::Text("20Gbps".into())));
+    }
+
+    #[test]
+    fn what_lies_over_the_file_wins_over_axes_and_is_refused_where_every_variant_sets_it() {
+        let text = "[sweep.axes]\ntarget.slots = [1, 2]\ntarget.queue = [\"a\", \"b\"]\n\
+                    [[sweep.variants]]\nname = \"x\"\nworkload.kind = \"p\"\ntarget.rate = 1\n\
+                    [[sweep.variants]]\nname = \"y\"\nworkload.kind = \"q\"\n";
+        let read = |flags: &[&str]| {
+            let mut document = Document::parse(text, "test").unwrap();
+            let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            document.overlay(std::iter::empty(), &flags).unwrap();
+            Sweep::read(&mut document, 1)
+        };
+        assert_eq!(read(&[]).unwrap().runs().len(), 8);
+        let runs = read(&["target.slots=7"]).unwrap().runs();
+        assert_eq!(runs.len(), 4);
+        assert!(runs.iter().all(|run| run.labels["target.slots"] == "7"));
+        assert_eq!(read(&["target.rate=3"]).unwrap().runs().len(), 8, "one variant lets it through");
+        let refusal = read(&["workload.kind=r"]).unwrap_err().to_string();
+        assert!(refusal.contains("--set workload.kind=r: every variant of the sweep sets workload.kind"), "{refusal}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::row::PacketId;
 pub trait Cell: Sized + 'static {
     /// Its type in files.
     const DATA: Data;
-    /// May it be empty?
+    /// Whether it may be empty.
     const OPTIONAL: bool = false;
 
     /// A column of them.

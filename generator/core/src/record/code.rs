@@ -33,7 +33,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// What a device did. `packet_in` is always the packet whose fate the row tells.
+    /// What a device did. `packet_in` is always the packet whose fate the row records.
     Action {
         Queued = 0, "queued", "It waits in a queue.";
         Merged = 1, "merged", "It became part of `packet_out`.";
@@ -78,11 +78,11 @@ impl Reason {
 }
 
 codes! {
-    /// Does the payload equal the aggregate recomputed in the books' order?
+    /// Whether the payload equals the aggregate recomputed in the books' order.
     SumOk {
         Yes = 0, "yes", "Bit for bit (or within the bound where there are no books).";
         No = 1, "no", "No.";
-        Unknown = 2, "unknown", "Nobody knows what it should be.";
+        Unknown = 2, "unknown", "The expected sum is unknown.";
     }
 }
 

@@ -209,7 +209,7 @@ pub enum Verified {
     Whole,
     /// There are no digests.
     NoDigests,
-    /// The reader did not want it.
+    /// The reader disabled it.
     Waived,
 }
 

@@ -57,7 +57,7 @@ pub enum Merge {
     RunningMean,
 }
 
-/// What lanes are to tell.
+/// What lanes are to identify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Detail {
@@ -72,7 +72,7 @@ pub enum Detail {
 /// What is asked of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
-    /// What lanes are to tell.
+    /// What lanes are to identify.
     pub detail: Detail,
     /// What devices do.
     pub merge: Merge,
@@ -96,7 +96,7 @@ pub struct Layout {
     pub number: Number,
     /// What devices do.
     pub merge: Merge,
-    /// What lanes tell.
+    /// What lanes identify.
     pub detail: Detail,
     /// Most workers of a cluster.
     pub workers: u32,
@@ -119,7 +119,7 @@ impl Layout {
     pub fn plan((number, shared): (Number, bool), ask: Ask, workers: u32, elements: usize) -> Result<Layout, String> {
         let Ask { detail, merge, window } = ask;
         if window == 0 {
-            return Err("lanes_window: 0 updates cannot be told apart; use 1 or more".into());
+            return Err("lanes_window: 0 updates cannot be distinguished; use 1 or more".into());
         }
         if merge != Merge::Sum && number == Number::I32 {
             return Err(
@@ -135,7 +135,7 @@ impl Layout {
         layout.fits(elements).map(|()| layout)
     }
 
-    /// Can it have been planned? Of one that somebody else wrote.
+    /// Whether a layout read from a file is one that a run can have.
     pub fn is_sound(&self) -> bool {
         let told = self.merge == Merge::Sum || (self.number == Number::F32 && self.detail == Detail::Which);
         let least = if self.detail == Detail::Which { 1 } else { 0 };
@@ -174,7 +174,7 @@ impl Layout {
         ))
     }
 
-    /// Do the lanes of sums of f32s name their members, so that the sums can be made again?
+    /// Whether the lanes of sums of f32s name their members, so that the sums can be recomputed.
     pub fn proves_sums(&self) -> bool {
         self.number == Number::F32 && self.merge == Merge::Sum && self.detail == Detail::Which
     }

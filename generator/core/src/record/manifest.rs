@@ -44,7 +44,7 @@ pub struct Balance {
     pub dropped: BTreeMap<String, u64>,
     /// Still under way when the run ended.
     pub in_flight: u64,
-    /// Nobody knows: the device is hardware and keeps no books (design §2.6).
+    /// Unknown: the device is hardware and keeps no books (design §2.6).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unaccounted: u64,
     /// What is left over; 0 or the run is invalid.
@@ -197,7 +197,7 @@ impl Answers {
 pub struct Planned {
     /// The plan.
     pub plan: Plan,
-    /// Does the server answer with the whole sums?
+    /// Whether the server answers with the whole sums.
     pub allreduce: bool,
     /// Wire bits of a message, overhead included.
     pub message_bits: u64,
@@ -313,7 +313,7 @@ pub struct Rank {
     pub share: Option<String>,
     /// The name of its host.
     pub host: String,
-    /// That host's boot, its namespace of processes, and the process: whoever shares the first two sees whether it lives.
+    /// That host's boot, its namespace of processes, and the process: another process with the same first two can check whether it runs.
     pub boot_id: String,
     /// See `boot_id`.
     pub pid_space: String,
@@ -324,7 +324,7 @@ pub struct Rank {
 /// What one queue of an end of a cable did, where an end has several.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueCounts {
-    /// The end: `workers`, `device.down`, `device.up`, `server`; `capture` for an interface that is only heard.
+    /// The end: `workers`, `device.down`, `device.up`, `server`; `capture` for an interface that is only recorded.
     pub end: String,
     /// The queue's number there.
     pub queue: u32,
@@ -533,7 +533,7 @@ pub struct ReportPlan {
     pub notes: Vec<String>,
 }
 
-/// Clusters that a report speaks of together: `[[report.groups]]`.
+/// Clusters that a report summarises together: `[[report.groups]]`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// Name, such as `S1`.

@@ -16,7 +16,7 @@ use super::code::{Action, Heat, Reason, SumOk};
 pub struct PacketId(pub u64);
 
 impl PacketId {
-    /// Most workers that ids can tell apart.
+    /// Most workers that ids can distinguish.
     pub const WORKERS_MAX: u32 = 1 << 24;
 
     /// The id of this attempt.
@@ -83,7 +83,7 @@ const REWARD: &str = "reward";
 pub trait Row: Copy + Send + 'static {
     /// The stream.
     const STREAM: StreamTable;
-    /// Columns of times: where the first has none, the next tells when a row was written. Streams of several writers become one
+    /// Columns of times: where the first has none, the next says when a row was written. Streams of several writers become one
     /// in that order.
     const ORDER: &'static [&'static str];
 
@@ -148,7 +148,7 @@ rows! {
     Sent = SENT, "one transmission of a worker", ordered by "t_sent_ps", "t_due_ps" {
         t_gen: Time as "t_gen_ps" in PS, "When the update was generated, since the run's anchor.";
         t_due: Time as "t_due_ps" in PS, "When the schedule wanted it out.";
-        t_sent: Option<Time> as "t_sent_ps" in PS, "When its first bit left; empty where it was withheld or nobody can know.";
+        t_sent: Option<Time> as "t_sent_ps" in PS, "When its first bit left; empty where it was withheld or that is unknown.";
         cluster: Option<u16> as "cluster" in NUMBER,
             "The worker's cluster when it generated it; 65535 for traffic that belongs to none. Empty in training.";
         job: Option<u16> as "job" in NUMBER, "Job of the worker, in training.";
@@ -166,7 +166,7 @@ rows! {
         t: Time as "t_ps" in PS, "When it happened.";
         node: u16 as "node" in NUMBER, "Which device: index into `nodes` of the manifest.";
         packet_in: PacketId as "packet_in" in NUMBER,
-            "The packet whose fate the row tells: 24 bits of worker, 8 of attempt, 32 of sequence number.";
+            "The packet whose fate the row records: 24 bits of worker, 8 of attempt, 32 of sequence number.";
         action: Action as "action" in CODE, "What happened to it: a code of the actions.";
         packet_out: Option<PacketId> as "packet_out" in NUMBER, "The packet that stands in its place or carries it now.";
         reason: Option<Reason> as "reason" in CODE, "Why it was dropped: a code of the drop reasons; empty for other actions.";

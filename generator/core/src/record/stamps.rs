@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Both readings, as far as they may be off, are within the error of what is told.
+        /// Both readings, as far as they may be off, are within the reported error.
         #[test]
         fn the_middle_is_as_far_off_as_it_says(before: i64, more in -1_000_000_000i64..1_000_000_000, error_ns in 0u64..1_000_000) {
             let after = before.saturating_add(more);

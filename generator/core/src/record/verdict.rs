@@ -78,7 +78,7 @@ findings! {
             "the balance was not settled: it needs capture.records = \"full\", not \"{records}\"";
         /// Rows of updates that the workload does not make.
         NotOfWorkload = "not_of_workload" { updates: u64 } => "{updates} updates were sent that the workload does not have";
-        /// The run was longer than time can tell.
+        /// The run was longer than times can represent.
         BeyondHorizon = "beyond_horizon" {} => "the run went beyond 26 days and was stopped there; raise the rates or send less";
         /// Frames were not given back to the pool.
         Leaked = "leaked" { frames: u64 } => "{frames} frames were never released";
@@ -168,19 +168,19 @@ findings! {
              off by as much", *ns as f64 / 1000.0;
         /// Wall clocks differ by an unknown amount.
         ClocksUnknown = "clocks_unknown" { why: String } =>
-            "one-way ages and latencies are withheld: workers and server are on different hosts, and nobody knows how far their clocks \
-             are apart ({why}); keep both by PTP (ptp4l, phc2sys) or chronyd, or say it: pktgen merge --clock-error 1us";
+            "one-way ages and latencies are withheld: workers and server are on different hosts, and the offset of their clocks is unknown \
+             ({why}); synchronise both by PTP (ptp4l, phc2sys) or chronyd, or give a bound: pktgen merge --clock-error 1us";
         /// Strict layouts carry no ids, and the device keeps no books.
         Headless = "headless" {} =>
             "strict layouts carry no ids: packets are named by what they hold (docs/strict.md)";
-        /// Workers want more blocks than the device has room for.
+        /// Workers need more blocks than the device has room for.
         Room = "room" { why: String } => "{why}";
         /// No device says how full its queue is.
         NoCongestionSignal = "no_congestion_signal" { program: String, queue: String } =>
-            "workers listen for a congested queue and no device tells them of one: program \"{program}\" with queue \"{queue}\" stamps \
+            "workers react to congested queues and no device reports one: program \"{program}\" with queue \"{queue}\" stamps \
              no count of clusters into ACKs, so every update is sent";
         /// States were asked for and there are none.
-        StatesUnused = "states_unused" {} => "capture.states has nothing to keep: these workers know of no queue";
+        StatesUnused = "states_unused" {} => "capture.states has no effect: these workers do not track a queue";
         /// A thread's core is far from its card.
         FarCore = "far_core" { core: usize, interface: String, node: u32, cores: Vec<usize> } =>
             "core {core} is on another NUMA node than {interface}, which is on node {node} with cores {cores:?}: frames cross between \
@@ -200,8 +200,8 @@ findings! {
             "the socket takes frames up to {most} B, and {mtu} B may arrive: longer ones count as dropped";
         /// Nothing says what the files held when they were written.
         Unverified = "unverified" {} =>
-            "unverified: the manifest has no digests (an older version wrote it), so damaged files cannot be told from whole ones";
-        /// The reader did not want digests compared.
+            "unverified: the manifest has no digests (an older version wrote it), so damaged files cannot be detected";
+        /// The reader disabled the comparison of digests.
         NotVerified = "not_verified" {} => "its files were not compared with their digests (--no-verify)";
         /// The same of a part of the run.
         OfPart = "of_part" { part: String, note: Box<Note> } => "{part}: {note}";
@@ -250,7 +250,7 @@ pub struct Unseen {
 /// What a run came to: all that its verdict depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Is it one part of a run? Its account is settled when parts are joined.
+    /// Whether it is one part of a run. Its account is settled when parts are joined.
     pub part: bool,
     /// Whether it is a run in real time whose roles ended by themselves.
     pub real_time: bool,

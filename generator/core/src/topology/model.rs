@@ -66,7 +66,7 @@ impl Population {
         self.cluster_of.len()
     }
 
-    /// Is there none?
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.cluster_of.is_empty()
     }
@@ -90,7 +90,7 @@ pub enum Role {
     Host(Vec<u32>),
     /// A parameter server.
     Server,
-    /// Watches devices and tells them what to do.
+    /// Monitors devices and controls them.
     Controller,
     /// A device that forwards and perhaps aggregates; it runs the program of `[target]`.
     Device,

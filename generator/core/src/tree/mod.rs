@@ -31,7 +31,7 @@ pub struct Switch {
     pub rate: f64,
     /// Servers on it, each of which sends one message.
     pub load: i64,
-    /// May it aggregate?
+    /// Whether it may aggregate.
     pub available: bool,
 }
 
@@ -144,7 +144,7 @@ impl Tree {
         self.parent.len()
     }
 
-    /// Has it no switches? Never: it was checked.
+    /// Whether it has no switches. Never: it was checked.
     pub fn is_empty(&self) -> bool {
         self.parent.is_empty()
     }
@@ -179,7 +179,7 @@ impl Tree {
         self.below[v as usize]
     }
 
-    /// May a switch aggregate?
+    /// Whether a switch may aggregate.
     pub fn is_available(&self, v: u32) -> bool {
         self.available[v as usize]
     }

@@ -16,7 +16,7 @@ impl Address {
         self.0.checked_add(n).map(Address)
     }
 
-    /// Is it one of a multicast group (224.0.0.0/4)?
+    /// Whether it is one of a multicast group (224.0.0.0/4).
     pub(crate) fn is_group(self) -> bool {
         self.0 >> 28 == 0xe
     }
@@ -70,12 +70,12 @@ impl Mac {
         (high == 0 && low == 0).then_some(Mac(rest))
     }
 
-    /// Is it one of several receivers?
+    /// Whether it is one of several receivers.
     pub(crate) fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
 
-    /// Is it none at all: zeros?
+    /// Whether it is all zeros.
     pub(crate) fn is_nobodys(self) -> bool {
         self.0 == [0; 6]
     }

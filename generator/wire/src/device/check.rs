@@ -86,7 +86,7 @@ fn of_format(profile: &Profile, facts: &Facts, checked: &mut Checked) {
         return;
     }
     let text = format!(
-        "{}: its workers speak {}, and {} understands {}; choose another profile, or other workers (endpoint.workers)",
+        "{}: its workers send {}, and {} supports {}; choose another profile, or other workers (endpoint.workers)",
         facts.experiment,
         facts.format,
         profile.name,
@@ -95,7 +95,7 @@ fn of_format(profile: &Profile, facts: &Facts, checked: &mut Checked) {
     checked.refuse("format", text);
 }
 
-/// Are there ports for all?
+/// Whether there are ports for all.
 fn of_ports(profile: &Profile, facts: &Facts, checked: &mut Checked) {
     let ports = &profile.ports;
     let numbers = (0..facts.workers.len() as u32).filter(|worker| profile.addressing.port_of(*worker).is_none());
@@ -196,14 +196,14 @@ fn of_exceptions(profile: &Profile, facts: &Facts, checked: &mut Checked) {
         let worker = host.worker;
         if let Some(first) = seen.insert(worker, place) {
             let text = format!(
-                "{}: addressing.hosts speaks of worker {worker} twice, in entries {first} and {place}; join them",
+                "{}: addressing.hosts has worker {worker} twice, in entries {first} and {place}; join them",
                 profile.name
             );
             checked.refuse("addressing.hosts", text);
         }
         let Some(cluster) = facts.workers.cluster_of.get(worker as usize) else {
             let text = format!(
-                "{}: addressing.hosts speaks of worker {worker}, and {} has workers 0 to {}; take the entry out",
+                "{}: addressing.hosts: worker {worker} does not exist, {} has workers 0 to {}; remove the entry",
                 profile.name,
                 facts.experiment,
                 workers.saturating_sub(1)

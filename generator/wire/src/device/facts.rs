@@ -26,7 +26,7 @@ pub struct Facts {
     pub format: String,
     /// Workers and clusters (or jobs).
     pub workers: Arc<Population>,
-    /// Is there a parameter server?
+    /// Whether there is a parameter server.
     pub has_server: bool,
     /// Bytes of the largest frame, without a VLAN tag.
     pub frame_bytes: u64,

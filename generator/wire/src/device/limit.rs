@@ -15,7 +15,7 @@ pub struct LimitKind {
     pub about: &'static str,
     /// What to change in the experiment.
     pub remedy: &'static str,
-    /// How much of it an experiment wants; none where it has no such thing.
+    /// How much of it an experiment needs; none where it has no such thing.
     pub value: fn(&Facts, &Profile) -> Option<u64>,
 }
 
@@ -147,7 +147,7 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Is `value` more than it, or another?
+    /// Whether `value` is more than it, or another.
     pub fn refuses(&self, value: u64) -> bool {
         match self.most {
             Some(most) => value > most,

@@ -25,11 +25,11 @@ pub use translate::{GROWTH_MAX, Translator};
 
 use crate::wire::Formats;
 
-/// What is known of systems by those who run none: how their packets look, and what their devices are told.
+/// What is known of systems without running one: their packet formats, and the configurations of their devices.
 #[derive(Clone, Copy)]
 pub struct Protocols {
     /// Wire formats.
     pub formats: Formats,
-    /// What control planes are told, by kind of device.
+    /// Configurations of control planes, by kind of device.
     pub planners: &'static [&'static dyn plan::Planner],
 }

@@ -112,11 +112,11 @@ pub struct Profile {
     pub name: String,
     /// One line about it.
     pub about: String,
-    /// What its control plane is told.
+    /// The configuration of its control plane.
     pub planner: &'static dyn Planner,
     /// Addresses.
     pub addressing: Addressing,
-    /// Wire formats that it understands; empty for all.
+    /// Wire formats that it supports; empty for all.
     pub formats: Vec<String>,
     /// Parts of a frame that it writes anew.
     pub rewrites: Vec<String>,

@@ -25,7 +25,7 @@ pub(super) struct Classic {
 }
 
 impl Classic {
-    /// Is this how one begins?
+    /// Whether one begins like this.
     pub(super) fn begins(magic: [u8; 4]) -> bool {
         [u32::from_le_bytes(magic), u32::from_be_bytes(magic)]
             .iter()

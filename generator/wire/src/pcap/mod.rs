@@ -1,6 +1,6 @@
 //! Capture files: pcap and pcapng, read and written.
 //!
-//! [`Writer`] writes what a run saw; [`Reader`] reads what anybody captured, in flat memory, up to the first damage.
+//! [`Writer`] writes what a run saw; [`Reader`] reads captures of any tool, in flat memory, up to the first damage.
 //! The transport over files (replay) and the analysis of plain captures use both.
 //!
 //! Written here and not taken from a crate, since neither of the two kept ones gives all of this: `pcap-file` (2.0 and

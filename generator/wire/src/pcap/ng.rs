@@ -31,7 +31,7 @@ pub(super) const COMMENT: u16 = 1;
 pub(super) const IF_NAME: u16 = 2;
 pub(super) const IF_RESOLUTION: u16 = 9;
 const IF_OFFSET: u16 = 14;
-/// An option of whoever the number after it names. Ours has the picoseconds of a packet's time beyond what the interface's
+/// A custom option; the number after it names its owner. Ours has the picoseconds of a packet's time beyond what the interface's
 /// resolution holds, under the number that is set aside for examples (RFC 5612), as we have none.
 pub(super) const REMAINDER: u16 = 2989;
 pub(super) const REMAINDER_OWNER: u32 = 32473;

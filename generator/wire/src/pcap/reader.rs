@@ -145,7 +145,7 @@ impl Reader {
     }
 
     /// From when times of a run count, in ns since 1970, `first` being the time of the first packet: what our own
-    /// [`super::Writer`] noted in a pcapng file; 1970, if `first` is within the 26 days after it that a run may last (nobody captured
+    /// [`super::Writer`] noted in a pcapng file; 1970, if `first` is within the 26 days after it that a run may last (no capture is from
     /// then: it is a run's own time, as written into pcap files with anchor 0); else `first` itself.
     pub fn anchor_unix_ns(&self, first: Stamp) -> u64 {
         if let Some(anchor) = self.noted_anchor_unix_ns() {

@@ -107,7 +107,7 @@ pub struct Writer {
     options: WriterOptions,
     /// Bytes kept of each packet.
     keep: usize,
-    /// Is the head written?
+    /// Whether the head is written.
     begun: bool,
 }
 
@@ -277,7 +277,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Whoever wants to know of failures calls `finish`.
+        // `finish` returns failures.
         let _ = self.flush();
     }
 }

@@ -278,7 +278,7 @@ pub fn problems(format: &dyn Format) -> Vec<String> {
     found
 }
 
-/// Has Lua a type for the field at its place?
+/// Whether Lua has a type for the field at its place.
 fn has_type(placed: &Placed) -> bool {
     let field = placed.field;
     let whole = field.bits.is_multiple_of(8) && placed.first.is_multiple_of(8);

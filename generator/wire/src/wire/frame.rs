@@ -178,7 +178,7 @@ pub fn set_udp_checksum(frame: &mut [u8]) {
     frame[field::UDP_CHECKSUM].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Does the frame carry a UDP checksum?
+/// Whether the frame carries a UDP checksum.
 #[inline]
 pub fn has_udp_checksum(frame: &[u8]) -> bool {
     frame[40] != 0 || frame[41] != 0

@@ -116,7 +116,7 @@ pub const fn width(fields: &[Field]) -> usize {
     sum
 }
 
-/// Does the field that these are a part of have its lowest byte first?
+/// Whether the field that these are a part of has its lowest byte first.
 pub const fn is_little(fields: &[Field]) -> bool {
     matches!(fields[0].kind, Kind::UintLittle | Kind::FloatLittle)
 }

@@ -22,7 +22,7 @@ pub enum Kind {
     FloatLittle,
     /// One bit that is set or not.
     Flag,
-    /// Bits that nobody reads.
+    /// Unused bits.
     Unused,
 }
 
@@ -86,7 +86,7 @@ impl Field {
         Self::new(name, 1, Kind::Flag, about)
     }
 
-    /// Bits that nobody reads.
+    /// Unused bits.
     pub const fn unused(bits: usize) -> Self {
         Self::new("", bits, Kind::Unused, "")
     }
@@ -210,7 +210,7 @@ pub struct Layout {
     pub ports: &'static [(u16, u16)],
     /// UDP ports that our packets have, too, and others use for something else.
     pub shared_ports: &'static [u16],
-    /// Is a packet that decodes surely one of ours, whatever its port?
+    /// Whether a packet that decodes is surely one of ours, on any port.
     pub telling: bool,
     /// Fields that a line about a packet names, in this order, where it has them; of flags those that are set.
     pub summary: &'static [&'static str],

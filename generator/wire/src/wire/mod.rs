@@ -2,7 +2,7 @@
 //!
 //! A format file has its fields in the tables of [`header!`](header), from which follow the plain struct with the meaning, its
 //! reader and writer and the layout. Contract: `parse` checks lengths once; `emit` panics only if the buffer is shorter than
-//! the length it was told, which is the caller's bug. Printing arbitrary bytes never panics.
+//! the length it was given, which is the caller's bug. Printing arbitrary bytes never panics.
 //!
 //! [`frame`] has what all formats share: Ethernet, IPv4, UDP and our addresses; [`layout`] says the same as data, from
 //! which [`dissector`] makes the one for Wireshark.
@@ -65,14 +65,14 @@ pub trait Format: Named + Sync {
     /// Reads a payload; none if it is not of this format.
     fn read(&self, payload: &[u8]) -> Option<Packet>;
 
-    /// What a captured datagram is to somebody who counts; none where it is not of this format. The payload may have been
+    /// What a passive observer learns from a captured datagram; none where it is not of this format. The payload may have been
     /// cut behind its header.
     fn sight(&self, datagram: &sight::Datagram) -> Option<sight::Sight>;
 
     /// What holds for all its packets.
     fn facts(&self) -> &'static FormatFacts;
 
-    /// Is this one of its UDP ports?
+    /// Whether this is one of its UDP ports.
     fn has_port(&self, port: u16) -> bool {
         self.layout().ports.iter().any(|(first, last)| (*first..=*last).contains(&port))
     }
@@ -130,7 +130,7 @@ impl FormatFacts {
     }
 }
 
-/// Wire formats that somebody knows, in the order of lists.
+/// Known wire formats, in the order of lists.
 pub type Formats = &'static [&'static dyn Format];
 
 /// Most formats that a capture can be counted by.
@@ -147,7 +147,7 @@ impl<'a> dyn Format + 'a {
         self.facts().delivery
     }
 
-    /// Does this UDP payload look like ours? `port` is the destination or source port.
+    /// Whether this UDP payload looks like ours. `port` is the destination or source port.
     pub fn recognises(&self, port: u16, payload: &[u8]) -> bool {
         (self.ether_type().is_some() || self.has_port(port)) && self.read(payload).is_some()
     }

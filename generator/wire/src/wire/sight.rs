@@ -1,7 +1,7 @@
 //! What a captured packet is: found in any frame, whole or cut short.
 //!
 //! Captures come from anywhere: with VLAN tags, over IPv6, cut after so many bytes, from interfaces without Ethernet. The
-//! headers around a payload are looked through here, and [`super::Format::sight`] says what the payload means to somebody
+//! headers around a payload are looked through here, and [`super::Format::sight`] says what the payload means to a passive observer
 //! who counts, from its header alone.
 
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
@@ -128,7 +128,7 @@ pub fn look(link_type: u16, bytes: &[u8]) -> Look<'_> {
     glance(link_type, bytes).map_or_else(|| look_closely(link_type, bytes), Look::Udp)
 }
 
-/// The same of all but very few packets, for many packets: none where only [`look`] can tell.
+/// The same of all but very few packets, for many packets: none where only [`look`] can decide.
 #[inline]
 pub fn glance(link_type: u16, bytes: &[u8]) -> Option<Datagram<'_>> {
     let head = bytes.first_chunk::<HEAD>()?;

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Header fields are in network order. Rewards and gradients are little-endian, as the hosts and
-//! accelerators that compute with them hold them, so nobody swaps on the packet path. With 42 bytes
+//! accelerators that compute with them hold them, so no bytes are swapped on the packet path. With 42 bytes
 //! of headers the gradients of an update start at byte 72. Worker, seq, attempt and generation are
 //! those of the newest member; `count` says how many updates the payload represents.
 
@@ -208,7 +208,7 @@ impl Ack {
     }
 }
 
-/// Is this payload an acknowledgement, by its first byte and length?
+/// Whether this payload is an acknowledgement, by its first byte and length.
 #[inline]
 pub fn is_ack(payload: &[u8]) -> bool {
     payload.len() >= ACK_HEAD && payload[0] == ACK

@@ -47,7 +47,7 @@ impl DenseModel {
         self.tensors(parameters).iter().map(|tensor| tensor.elements).sum()
     }
 
-    /// Must it be told how many parameters it has?
+    /// Whether the experiment gives its number of parameters.
     pub(crate) fn needs_parameters(&self) -> bool {
         self.made_of_parameters
     }

@@ -20,7 +20,7 @@ pub enum Pattern {
     Fixed,
     /// Every server, each for itself.
     Each,
-    /// Nobody.
+    /// No worker.
     Off,
 }
 
@@ -38,7 +38,7 @@ impl Named for Pattern {
             Pattern::One => "in each iteration one server, drawn uniformly, may slow down",
             Pattern::Fixed => "always the first server of a job may slow down",
             Pattern::Each => "every server decides for itself",
-            Pattern::Off => "nobody slows down",
+            Pattern::Off => "no worker slows down",
         }
     }
 }
@@ -87,12 +87,12 @@ impl Stragglers {
         usize::from(self.slowness.points).min(POINTS_MAX)
     }
 
-    /// Does nobody ever slow down?
+    /// Whether no worker ever slows down.
     pub fn is_none(&self) -> bool {
         self.slowness.pattern == Pattern::Off || self.slowness.probability <= 0.0
     }
 
-    /// May `worker` slow down in `iteration`?
+    /// Whether `worker` may slow down in `iteration`.
     #[inline]
     pub(crate) fn may_slow(&self, worker: u32, iteration: u32) -> bool {
         let (job, server) = (worker / self.workers_per_job, worker % self.workers_per_job);

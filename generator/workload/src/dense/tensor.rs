@@ -13,7 +13,7 @@ use super::fixed::{average, exponent_of, quantise, scale_of};
 /// What the exponent of a packet is that describes no block: it is never the largest.
 pub(crate) const NO_EXPONENT: i8 = i8::MIN;
 
-/// A float job of one worker: its tensor, and what it was told so far.
+/// A float job of one worker: its tensor, and the scales that it has received so far.
 #[derive(Debug, Clone)]
 pub struct Job<'a> {
     tensor: &'a [f32],

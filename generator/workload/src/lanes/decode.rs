@@ -2,7 +2,7 @@
 //!
 //! An explanation is a set of candidates whose lanes add up to what arrived. One explanation is an answer; several are
 //! ambiguous; none contradicts what was assumed: that candidates are all there can be, and each at most as often as it was sent. What left the
-//! exact range of a lane is ambiguous too: it can no longer be told what it was.
+//! exact range of a lane is ambiguous too: its value is lost.
 
 use super::{Detail, Layout, Merge, Number};
 
@@ -15,11 +15,11 @@ pub struct Member {
     pub seq: u32,
 }
 
-/// Which updates may be in a packet, as the sender's log tells.
+/// Which updates may be in a packet, by the sender's log.
 pub trait Candidates {
     /// Appends all sequence numbers of a worker that may be, each as often as it was sent.
     fn list(&self, rank: u32, out: &mut Vec<u32>);
-    /// May this one be?
+    /// Whether this one may be.
     fn may(&self, rank: u32, seq: u32) -> bool;
 }
 
@@ -39,7 +39,7 @@ pub struct Known {
 pub enum Decoded {
     /// The members, in order.
     Members(Vec<Member>),
-    /// There are several explanations, or nobody can say how many.
+    /// There are several explanations, or their number is unknown.
     Ambiguous(Known),
     /// There is no explanation.
     Contradiction(&'static str),
@@ -54,7 +54,7 @@ const SEVERAL: &str = "several sets of updates have these lanes";
 const NONE: &str = "no set of updates that may have arrived has these lanes";
 const BROKEN: &str = "a lane is no whole number";
 const NOT_MEAN: &str = "the lane of ones is not the mean of ones";
-const DEEP: &str = "a member was merged more often than lanes can tell";
+const DEEP: &str = "a member was merged more often than lanes can show";
 
 /// Most steps of a search, and most explanations that are kept: beyond either, there are several for all we know.
 const STEPS: u32 = 1 << 18;
@@ -140,7 +140,7 @@ fn digit(layout: &Layout, values: &[u64], mark: u32) -> u32 {
 /// Of members that share their sequence number.
 fn of_shared(layout: &Layout, count: u32, values: &[u64], candidates: &dyn Candidates) -> Decoded {
     let ranks: Vec<u32> = (0..layout.workers).filter(|rank| digit(layout, values, *rank) == 1).collect();
-    // Bits of nobody's, or carries of a worker that is in it twice.
+    // Bits of no worker, or carries of a worker that is in it twice.
     let marks: u32 = values[layout.before_marks()..].iter().map(|lane| lane.count_ones()).sum();
     if ranks.len() != count as usize || marks != count || !values[1].is_multiple_of(count.into()) {
         return Decoded::Contradiction(NONE);
@@ -207,7 +207,7 @@ fn of_running_mean(layout: &Layout, words: &[u32], candidates: &dyn Candidates) 
     if values[0] != u64::from(unit) {
         return Err(Decoded::Contradiction(NOT_MEAN));
     }
-    // A weight below a mark's digit is one more in the digit before, which is another's mark, or nobody's.
+    // A weight below a mark's digit is one more in the digit before, which is the mark of another update, or of none.
     let weights: u32 = (0..layout.marks() as u32).map(|mark| digit(layout, &values, mark)).sum();
     if weights != unit {
         return Err(ambiguous(None, DEEP));
@@ -295,7 +295,7 @@ impl<'a> Search<'a> {
             if self.candidates.get(at).is_some_and(|(own, _)| *own == mark) {
                 return self.choose(mark, at, (carry, odd), left);
             }
-            // Nobody has this mark: it is what the marks below carry into it.
+            // No candidate has this mark: it is what the marks below carry into it.
             if odd == 1 {
                 return;
             }
@@ -332,7 +332,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Is what the last mark of a lane carries what is left of the lane?
+    /// Whether what the last mark of a lane carries is what is left of the lane.
     fn ends(&self, mark: u32, carry: u64) -> bool {
         let per_lane = self.layout.per_lane();
         let used = mark % per_lane + 1;

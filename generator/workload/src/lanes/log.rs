@@ -30,7 +30,7 @@ pub(super) struct Log<'a> {
     left: Vec<usize>,
     /// when the packet arrived by the sender's own clock,
     sure: Vec<usize>,
-    /// and that much before: whoever noted its arrival may have been stopped, too.
+    /// and that much before: the thread that noted its arrival may have been stopped, too.
     early: Vec<usize>,
     /// Workers by cluster and rank.
     workers: Vec<Vec<u32>>,
@@ -150,7 +150,7 @@ impl<'a> Log<'a> {
         Some(row as u32)
     }
 
-    /// Nobody knows the members of the packet.
+    /// The members of the packet are unknown.
     pub(super) fn may_be_any(&mut self) {
         for rank in 0..self.workers.get(self.cluster).map_or(0, |all| all.len() as u32) {
             let rows: Vec<usize> = self.recent(rank).collect();

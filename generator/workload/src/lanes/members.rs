@@ -26,7 +26,7 @@ pub enum Answer {
     Contradiction,
 }
 
-/// Where every update went, as a black box lets it be told: in transmissions.
+/// The fate of every update as far as a black box shows it: in transmissions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Account {
     /// What left workers.

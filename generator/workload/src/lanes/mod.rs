@@ -3,7 +3,7 @@
 //! A device that aggregates adds, replaces or drops payloads and need not know of lanes: a one in every update adds up to
 //! the number of updates, a mark per worker and sequence number adds up to the set of members, and a hash of each member
 //! adds up to a check. [`Layout`] says what is where and is refused where numbers would leave their exact range;
-//! [`decode`] tells who is in a packet, or that it cannot know. docs/provenance.md has the rules and why they hold.
+//! [`decode`] names the members of a packet, or returns that they are unknown. docs/provenance.md has the rules and why they hold.
 
 mod decode;
 mod log;
@@ -75,7 +75,7 @@ impl Lanes {
         self.layout.each(rank, seq, |lane, value| room[lane] = value as i32);
     }
 
-    /// How many updates a packet represents, by its first lane: for whoever looks on. None where devices make means.
+    /// How many updates a packet represents, by its first lane: for live statistics. None where devices make means.
     #[inline]
     pub fn members(&self, frame: &[u8]) -> Option<u16> {
         let mut words = [0];

@@ -128,7 +128,7 @@ struct Bursts {
 }
 
 impl Bursts {
-    /// Whose turn it is: in proportion to what each has left, so that nobody is left over at the end.
+    /// Whose turn it is: in proportion to what each has left, so that no worker is left over at the end.
     fn pick(&mut self) -> usize {
         if self.round_robin {
             while self.left[self.turn] == 0 {

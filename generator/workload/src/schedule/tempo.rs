@@ -110,12 +110,12 @@ impl Tempo {
         Ok(Tempo { mean: pps.map(Mean::Packets), speed })
     }
 
-    /// Do times stay as they are?
+    /// Whether times stay unchanged.
     pub fn is_none(&self) -> bool {
         *self == Tempo::default()
     }
 
-    /// Must the pass be known to stretch it, or to see whether its end is within time?
+    /// Whether the pass must be known to stretch it, or to check that its end is within time.
     pub(crate) fn needs_pass(&self) -> bool {
         self.mean.is_some() || self.speed.is_some_and(|speed| !speed.is_at_least_one())
     }

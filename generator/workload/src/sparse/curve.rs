@@ -336,7 +336,7 @@ mod tests {
                 assert!((frequency - difference).abs() < 1e-9 * frequency + 1e-14, "{rank}: {frequency}, {difference}");
                 assert!(frequency <= last * (1.0 + 1e-9), "{rank} of {ranks} is more frequent than one before");
                 last = frequency;
-                // Far out a share is hardly told from its neighbour.
+                // Far out a share hardly differs from its neighbour.
                 if frequency > 1e-11 {
                     assert_eq!(curve.rank(share + 0.5 * frequency), rank, "of {ranks}");
                 }

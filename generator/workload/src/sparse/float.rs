@@ -7,7 +7,7 @@
 //!
 //! The paper adds two positive numbers. What it leaves open is our choice: docs/float.md has the reasons.
 //! - The operand of larger magnitude comes first, so `z = j − i` is never positive, and the positive keys of the
-//!   miTable, which nobody needs then, hold `log2(1 − 2^z)` for operands of opposite signs: no further table.
+//!   miTable, which are not needed then, hold `log2(1 − 2^z)` for operands of opposite signs: no further table.
 //! - An entry of the final expTable has an exponent of 6 bits and a fraction of 10; see [`OFFSET`].
 //! - A miss leaves the larger operand as it is: the smaller one is below 2⁻³² or 2⁻¹⁵ of the larger, or the sum is
 //!   above 2¹⁷. A difference below 2⁻³² is 0. Infinities and what is not a number follow IEEE 754.
@@ -88,7 +88,7 @@ pub const SHIFT: u32 = 23 - FRACTION_BITS;
 pub const MISS_EXP: u16 = u16::MAX;
 /// No entry: a miss. It is also the logarithm of nothing.
 pub const MISS: i16 = i16::MIN;
-/// An entry of its own: operands of opposite signs that cannot be told apart.
+/// An entry of its own: operands of opposite signs that cannot be distinguished.
 pub const NOTHING: i16 = MISS + 1;
 
 const SIGN: u32 = 1 << 31;
@@ -320,7 +320,7 @@ impl Tables {
         let (large, small) = ordered(x, y);
         let (above, below) = (large & !SIGN, small & !SIGN);
         let opposite = (large ^ small) >> 31;
-        // Without a branch on the sign, which nobody can predict.
+        // Without a branch on the sign, which is unpredictable.
         let known = (above < EXPONENTS.end << 23) & (below >= EXPONENTS.start << 23) & (large ^ small != SIGN);
         if !known {
             return unknown(large, small);

@@ -58,7 +58,7 @@ impl HotOrder {
         }
     }
 
-    /// Are there none?
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -107,7 +107,7 @@ impl Hot {
         self.dense + self.order.len()
     }
 
-    /// Are there none?
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -136,7 +136,7 @@ pub(crate) fn principle(curve: &Curve, p: f64, c: f64) -> Result<u64, String> {
 }
 
 /// The same of what a training with the share `rate` of a data set of `updates` updates counted: §3.3 ranks parameters and adds
-/// up their updates as the sample has them, since nobody knows the curve. It is the sample that [`identify`] ranks.
+/// up their updates as the sample has them, since the curve is unknown. It is the sample that [`identify`] ranks.
 pub(crate) fn principle_of_sample(
     curve: &Curve,
     p: f64,

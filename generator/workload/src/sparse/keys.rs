@@ -40,7 +40,7 @@ impl Keys {
         DENSE | self.sparse(number)
     }
 
-    /// Is it the key of a dense parameter?
+    /// Whether it is the key of a dense parameter.
     #[cfg(test)]
     pub(super) fn is_dense(key: u64) -> bool {
         key & DENSE != 0

@@ -12,7 +12,7 @@ use crate::registry::Named;
 pub struct SparseModel {
     name: &'static str,
     about: &'static str,
-    /// What it is; none if it is all told.
+    /// What it is; none if the experiment gives all of it.
     facts: Option<ModelFacts>,
 }
 
@@ -25,7 +25,7 @@ pub struct ModelFacts {
     pub hot: u32,
     /// Share of the updates that they get.
     pub hot_share: f64,
-    /// Pairs that a worker sends per iteration unless it is told: our choice, as far below the limit as it says in
+    /// Pairs that a worker sends per iteration by default: our choice, as far below the limit as it says in
     /// `docs/sparse.md`.
     pub pairs: u32,
 }
@@ -40,7 +40,7 @@ impl Named for SparseModel {
 }
 
 impl SparseModel {
-    /// What is known of it; none of a custom model, which must be told.
+    /// What is known of it; none of a custom model, which the experiment describes.
     pub fn facts(&self) -> Option<ModelFacts> {
         self.facts
     }

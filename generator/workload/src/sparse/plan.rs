@@ -16,7 +16,7 @@ pub const PAIRS_MAX: u32 = 50_000_000;
 pub(crate) const HOT_MAX: u32 = 5_000_000;
 /// Most parameters: keys of dense ones have the top bit.
 pub(crate) const PARAMETERS_MAX: u64 = 1 << 62;
-/// Dense pairs per sparse pair unless they are told: 0.4 MB beside 104 MB (LIBRA §2.2, NCF).
+/// Dense pairs per sparse pair by default: 0.4 MB beside 104 MB (LIBRA §2.2, NCF).
 pub(crate) const DENSE_SHARE: f64 = 0.004;
 
 /// How hot parameters become known.
@@ -67,7 +67,10 @@ impl SparsePlan {
     pub fn of(model: &str, scale: f64) -> Result<Self> {
         let model = find(MODELS, "model", model, "workload.model")?;
         let Some(facts) = model.facts() else {
-            return Err(Error::config("workload.model: a custom model must be told what it is".to_owned()));
+            return Err(Error::config(
+                "workload.model = \"custom\" requires workload.parameters, workload.hot and workload.hot_share"
+                    .to_owned(),
+            ));
         };
         if !(scale > 0.0 && scale <= 1.0) {
             return Err(Error::config(format!("workload.scale: {scale} is not above 0 and at most 1")));
@@ -78,7 +81,7 @@ impl SparsePlan {
         Ok(if scale < 1.0 { plan.scaled(scale) } else { plan })
     }
 
-    /// What a model is, and everything else as it is unless told.
+    /// The parameters of a model, and defaults for everything else.
     pub(crate) fn of_shape(shape: Shape) -> Self {
         SparsePlan {
             model: shape.model,

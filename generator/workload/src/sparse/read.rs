@@ -17,9 +17,9 @@ pub struct Shape {
     pub model: String,
     /// Hot parameters, and whether that was written.
     pub hot: u32,
-    /// Was it written?
+    /// Whether it was written.
     pub hot_is_told: bool,
-    /// Pairs of a batch unless they are told.
+    /// Pairs of a batch by default.
     pub pairs: u32,
     /// How often which parameter is updated.
     pub curve: Curve,

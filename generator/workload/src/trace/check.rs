@@ -42,7 +42,7 @@ pub struct Info {
     pub with_reward: u64,
     /// Updates with keys.
     pub with_keys: u64,
-    /// Does the file match the hash in its manifest? None without a manifest.
+    /// Whether the file matches the hash in its manifest. None without a manifest.
     pub hash_ok: Option<bool>,
     /// What is wrong, one line each, at most twenty.
     pub problems: Vec<String>,

@@ -2,7 +2,7 @@
 //!
 //! [`write`] and [`read`] stream record batches, so that traces larger than memory pass through; a
 //! [`TraceManifest`] says where a trace comes from. `scale` makes other sizes and rates of a trace, `import` takes
-//! foreign files, `check` distrusts; `rules` says what every trace must be, `stretch` scales times exactly.
+//! files of other tools, `check` validates; `rules` says what every trace must be, `stretch` scales times exactly.
 
 mod check;
 mod import;

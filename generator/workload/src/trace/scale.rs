@@ -108,7 +108,7 @@ pub fn scale(input: &Path, output: &Path, scaling: &ScalePlan) -> Result<TraceMa
         ("scaling".to_owned(), format!("{scaling:?}")),
     ]);
     if spool.plain > 0 {
-        let words = format!("{} updates of plain flows; the other workers are numbered anew", spool.plain);
+        let words = format!("{} updates of background traffic; the other workers are renumbered", spool.plain);
         details.insert("left_out".to_owned(), words);
     }
     let licence = origin.as_ref().map_or("unknown".to_owned(), |m| m.licence.clone());

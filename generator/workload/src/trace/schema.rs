@@ -49,7 +49,7 @@ pub(super) fn accept_version(schema: &Schema, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Is a file's schema one that we can read? Columns may be missing if they are optional, and may come
+/// Whether a file's schema is readable. Columns may be missing if they are optional, and may come
 /// in any order.
 pub(super) fn accept(schema: &Schema, path: &Path) -> Result<()> {
     accept_version(schema, path)?;
@@ -61,7 +61,7 @@ pub(super) fn accept(schema: &Schema, path: &Path) -> Result<()> {
                 return Err(Error::data(
                     path,
                     format!(
-                        "not a trace: column \"{}\" is missing; it has {}; `pktgen trace convert` takes foreign files",
+                        "not a trace: column \"{}\" is missing; it has {}; `pktgen trace convert` reads files of other tools",
                         field.name(),
                         if names.is_empty() { "no columns".to_owned() } else { names.join(", ") }
                     ),
@@ -71,7 +71,7 @@ pub(super) fn accept(schema: &Schema, path: &Path) -> Result<()> {
                 return Err(Error::data(
                     path,
                     format!(
-                        "column \"{}\" has type {}; it must be {}; `pktgen trace convert` takes foreign files",
+                        "column \"{}\" has type {}; it must be {}; `pktgen trace convert` reads files of other tools",
                         field.name(),
                         found.data_type(),
                         field.data_type()

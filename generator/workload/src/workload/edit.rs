@@ -123,7 +123,7 @@ impl Source for Edited {
     }
 
     fn failure(&self) -> Option<&str> {
-        // What would have come after the stop is nobody's loss.
+        // Updates after the stop are not lost.
         if self.head.is_none() && self.source.peek().is_some() { None } else { self.source.failure() }
     }
 }

@@ -10,7 +10,7 @@ use crate::topology::Population;
 /// Bytes of a trace that are held at most; larger ones are read while they are replayed.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Does a trace of so many updates and gradients fit?
+/// Whether a trace of so many updates and gradients fits.
 pub(super) fn fits(updates: u64, values: u64) -> bool {
     let bytes = updates.saturating_mul(size_of::<Entry>() as u64).saturating_add(values.saturating_mul(4));
     bytes <= BYTES_MAX

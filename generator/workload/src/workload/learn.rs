@@ -1,7 +1,7 @@
 //! Agents that learn in the loop: the keys, and the workload as an open loop.
 //!
 //! The endpoint `learner` takes [`Source::learning`] and computes each update on the model that its worker holds. Every other
-//! endpoint, and a trace, sees workers that nobody answers: they stay at their first model.
+//! endpoint, and a trace, sees workers without answers: they stay at their first model.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

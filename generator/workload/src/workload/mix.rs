@@ -18,7 +18,7 @@ impl Mix {
         Mix { main, extra, population }
     }
 
-    /// Is the next one from `extra`?
+    /// Whether the next one is from `extra`.
     fn extra_is_next(&self) -> bool {
         match (self.main.peek(), self.extra.peek()) {
             (Some(main), Some(extra)) => extra.t_gen < main.t_gen,

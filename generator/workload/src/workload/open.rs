@@ -138,7 +138,7 @@ fn trusted_hash(path: &std::path::Path) -> Result<String> {
     match trace::TraceManifest::load(path)? {
         Some(manifest) if manifest.sha256 != hash => Err(Error::data(
             path,
-            "the file does not match the hash in its manifest: one of them was changed; `pktgen trace check` tells more",
+            "the file does not match the hash in its manifest: one of them was changed; `pktgen trace check` says more",
         )),
         _ => Ok(hash),
     }

@@ -1,4 +1,4 @@
-//! A source again and again: a trace that loops until a run has what it wants.
+//! A source again and again: a trace that loops until a run reaches its end.
 
 use super::{Known, Source, Update};
 use crate::Result;
@@ -107,7 +107,7 @@ pub(super) fn used_up(worker: u32) -> String {
     format!("worker {worker} has used all its {} packet numbers; {FEWER}", u32::MAX)
 }
 
-/// Why nobody has.
+/// Why there is none.
 pub(super) fn beyond_time() -> String {
     too_late("the next update of a repeated workload", HORIZON as f64, FEWER)
 }

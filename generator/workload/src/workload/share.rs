@@ -17,7 +17,7 @@ pub fn share(source: Box<dyn Source>, share: Shard) -> Box<dyn Source> {
     Box::new(shared)
 }
 
-/// A source of which some updates are somebody else's.
+/// A source of which some updates belong to other shares.
 struct Shared {
     source: Box<dyn Source>,
     share: Shard,

@@ -124,7 +124,7 @@ fn plan(section: &mut Section, seed: Seed) -> Result<SparsePlan> {
 /// What is known of the number of hot parameters.
 struct HotKnown {
     hot: u32,
-    /// Is it written?
+    /// Whether it is written.
     is_told: bool,
     /// Dense ones among them.
     dense: u32,

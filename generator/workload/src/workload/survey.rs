@@ -111,7 +111,7 @@ fn differ(place: &str, one: (&Path, &Population), other: (&Path, &Population)) -
         let plain = population.cluster_of.iter().filter(|c| **c == NO_CLUSTER).count();
         let senders = population.len() - plain;
         format!(
-            "{} has {senders} workers in {} clusters and {plain} plain flows",
+            "{} has {senders} workers in {} clusters and {plain} senders of background traffic",
             path.display(),
             population.clusters()
         )
@@ -129,7 +129,7 @@ fn one(path: &Path, values: &mut u64) -> Result<(Population, Pass, u32)> {
     let mut reader = Reader::open(path)?;
     let mut rules = Rules::default();
     let (mut pass, mut frame_max) = (Pass::default(), 0);
-    let refuse = |what: &str| Error::data(path, format!("{what}; `pktgen trace check` tells more"));
+    let refuse = |what: &str| Error::data(path, format!("{what}; `pktgen trace check` says more"));
     while let Some(block) = reader.next_block()? {
         for (i, update) in block.updates.iter().enumerate() {
             rules.update(update, block.values(i));

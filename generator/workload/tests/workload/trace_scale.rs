@@ -266,7 +266,7 @@ fn plain_flows_are_left_out_and_that_is_said() {
     writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
     let manifest = scale(&small, &large, &ScalePlan::default()).unwrap();
     assert_eq!((manifest.updates, check(&large).unwrap().workers), (40, 1));
-    assert_eq!(manifest.details["left_out"], "40 updates of plain flows; the other workers are numbered anew");
+    assert_eq!(manifest.details["left_out"], "40 updates of background traffic; the other workers are renumbered");
     record(&small);
     assert!(!scale(&small, &large, &ScalePlan::default()).unwrap().details.contains_key("left_out"));
 }

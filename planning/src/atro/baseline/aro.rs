@@ -9,7 +9,7 @@ use pktgen_core::seed::Seed;
 
 use super::super::flow;
 use super::network::{Hosts, Network, draw_aggregators};
-use super::{Baseline, Case};
+use super::{Baseline, BaselineCase};
 
 /// See the module.
 pub(super) struct Aro;
@@ -28,7 +28,7 @@ impl Named for Aro {
 }
 
 impl Baseline for Aro {
-    fn busiest(&self, case: &Case, seed: Seed) -> u64 {
+    fn busiest(&self, case: &BaselineCase, seed: Seed) -> u64 {
         let mut stream = seed.stream("atro.aro", 0, 0);
         let hosts = case.hosts(&mut stream);
         let aggregators = draw_aggregators(&case.network, case.aggregators as usize, &mut stream);
@@ -43,7 +43,7 @@ impl Baseline for Aro {
 /// The fewest flows on the busiest link.
 pub(super) fn fewest(network: &Network, hosts: &Hosts, aggregators: &[usize]) -> u64 {
     let workers: u64 = hosts.workers.iter().sum();
-    // Whoever has workers, or the server, below it is passed by flows whatever is chosen; an aggregator without hosts of ours
+    // A switch with workers, or the server, below it is passed by flows whatever is chosen; an aggregator without hosts of ours
     // in its rack is not passed at all.
     let (racks, free): (Vec<usize>, Vec<usize>) = aggregators.iter().partition(|&&switch| switch < network.racks());
     let mut best = workers;

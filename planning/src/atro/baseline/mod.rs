@@ -17,7 +17,7 @@ pub use network::{Network, Topology};
 
 /// What a scheme is asked.
 #[derive(Debug, Clone)]
-pub struct Case {
+pub struct BaselineCase {
     /// The network.
     pub network: Network,
     /// Workers; the server is one host more.
@@ -31,7 +31,7 @@ pub struct Case {
 /// One scheme.
 pub trait Baseline: Named + Sync {
     /// The flows on the busiest link, both directions together.
-    fn busiest(&self, case: &Case, seed: Seed) -> u64;
+    fn busiest(&self, case: &BaselineCase, seed: Seed) -> u64;
 
     /// The rate with so many.
     fn rate_bps(&self, capacity_bps: u64, busiest: u64) -> u64 {
@@ -42,7 +42,7 @@ pub trait Baseline: Named + Sync {
 /// Every scheme, by name.
 pub static BASELINES: &[&dyn Baseline] = &[&aro::Aro, &paring::Paring, &spar::Spar];
 
-impl Case {
+impl BaselineCase {
     /// Refuses what does not fit the network.
     pub fn check(&self) -> Result<()> {
         let (hosts, switches) = (self.network.hosts() as u64, self.network.switches() as u64);

@@ -8,7 +8,7 @@ use pktgen_core::registry::Named;
 use pktgen_core::seed::Seed;
 
 use super::network::{Load, Network, draw_aggregators};
-use super::{Baseline, Case};
+use super::{Baseline, BaselineCase};
 
 /// See the module.
 pub(super) struct Paring;
@@ -24,7 +24,7 @@ impl Named for Paring {
 }
 
 impl Baseline for Paring {
-    fn busiest(&self, case: &Case, seed: Seed) -> u64 {
+    fn busiest(&self, case: &BaselineCase, seed: Seed) -> u64 {
         let mut stream = seed.stream("atro.paring", 0, 0);
         let network = &case.network;
         let aggregators = draw_aggregators(network, case.aggregators as usize, &mut stream);

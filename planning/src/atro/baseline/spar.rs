@@ -10,7 +10,7 @@ use pktgen_core::seed::{Seed, Stream};
 use rand::seq::SliceRandom;
 
 use super::network::{Hosts, Load, Network};
-use super::{Baseline, Case};
+use super::{Baseline, BaselineCase};
 
 /// See the module.
 pub(super) struct Spar;
@@ -26,7 +26,7 @@ impl Named for Spar {
 }
 
 impl Baseline for Spar {
-    fn busiest(&self, case: &Case, seed: Seed) -> u64 {
+    fn busiest(&self, case: &BaselineCase, seed: Seed) -> u64 {
         let mut stream = seed.stream("atro.spar", 0, 0);
         let hosts = case.hosts(&mut stream);
         let racks = choose(&case.network, case.aggregators as usize, &mut stream);

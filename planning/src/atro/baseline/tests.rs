@@ -9,11 +9,11 @@ use super::*;
 
 const GBPS: u64 = 1_000_000_000;
 
-fn case(topology: Topology, workers: u64, aggregators: u64) -> Case {
-    Case { network: Network::of(topology), workers, aggregators, capacity_bps: 100 * GBPS }
+fn case(topology: Topology, workers: u64, aggregators: u64) -> BaselineCase {
+    BaselineCase { network: Network::of(topology), workers, aggregators, capacity_bps: 100 * GBPS }
 }
 
-fn mean(name: &str, case: &Case, seeds: u64) -> f64 {
+fn mean(name: &str, case: &BaselineCase, seeds: u64) -> f64 {
     let baseline = find(BASELINES, "baseline", name, "test").unwrap();
     let rates = (0..seeds).map(|seed| baseline.rate_bps(case.capacity_bps, baseline.busiest(case, Seed(seed))));
     rates.map(|rate| rate as f64 / 1e9).sum::<f64>() / seeds as f64

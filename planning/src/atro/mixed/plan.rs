@@ -7,8 +7,8 @@ use pktgen_core::{Error, Result};
 
 use super::super::capacities::Capacities;
 use super::super::inventory::Inventory;
-use super::super::milp::{Form, Question, program};
-use super::super::solver::{Reply, solve_flows};
+use super::super::milp::{MilpForm, MilpQuestion, program};
+use super::super::solver::{MilpReply, solve_flows};
 use super::super::validate::validate_inventory;
 use super::super::wiring::{Wiring, wire_hosts, write};
 use super::bound::{upper, usable};
@@ -135,13 +135,13 @@ impl Mixed<'_> {
         let (Answer::Unknown, Some(ask)) = (&answer, self.ask) else { return Ok(answer) };
         let folder = tempfile::tempdir().map_err(Error::io("create", &std::env::temp_dir()))?;
         let file = folder.path().join("atro.lp");
-        let text = program(&capacities, Form::Counted, Question::Fits(self.workers()));
+        let text = program(&capacities, MilpForm::Counted, MilpQuestion::Fits(self.workers()));
         std::fs::write(&file, text).map_err(Error::io("write", &file))?;
         let (reply, flows) = solve_flows(&ask.command, &file, ask.seconds)?;
         Ok(match reply {
-            Reply::Infeasible => Answer::Refuted,
-            Reply::Unknown => Answer::Unknown,
-            Reply::Optimal(_) => {
+            MilpReply::Infeasible => Answer::Refuted,
+            MilpReply::Unknown => Answer::Unknown,
+            MilpReply::Optimal(_) => {
                 let mut graph = Graph::new(capacities.switches());
                 for (from, to) in flows {
                     let to = to.unwrap_or(capacities.switches());

@@ -287,8 +287,8 @@ fn ports_of_the_optical_device_are_counted() {
 /// The program has the same ports and rates: CBC agrees with search and bound, and what it finds is a wiring.
 #[test]
 fn the_papers_program_agrees() {
-    use super::super::milp::{Form, Question, program};
-    use super::super::solver::{DEFAULT, Reply, solve};
+    use super::super::milp::{MilpForm, MilpQuestion, program};
+    use super::super::solver::{DEFAULT, MilpReply, solve};
     let base = Inventory::of_cluster(&cluster(4, 2, 4, 3), 1);
     for (kind, flows) in [(0, 1), (0, 2), (1, 2), (2, 3), (3, 2), (3, 4), (4, 1), (4, 2)] {
         let mut inventory = base.clone();
@@ -309,12 +309,12 @@ fn the_papers_program_agrees() {
             std::fs::write(&file, program(&capacities, form, question)).unwrap();
             solve(DEFAULT, &file, 120).unwrap()
         };
-        assert_eq!(ask(Form::Counted, Question::Most), Reply::Optimal(most as f64), "{kind} {flows}");
-        assert_eq!(ask(Form::Counted, Question::Fits(most + 1)), Reply::Infeasible);
+        assert_eq!(ask(MilpForm::Counted, MilpQuestion::Most), MilpReply::Optimal(most as f64), "{kind} {flows}");
+        assert_eq!(ask(MilpForm::Counted, MilpQuestion::Fits(most + 1)), MilpReply::Infeasible);
         // Every worker by itself takes long where there are many.
         if most <= 6 {
-            assert!(matches!(ask(Form::Named, Question::Fits(most)), Reply::Optimal(_)));
-            assert_eq!(ask(Form::Named, Question::Fits(most + 1)), Reply::Infeasible);
+            assert!(matches!(ask(MilpForm::Named, MilpQuestion::Fits(most)), MilpReply::Optimal(_)));
+            assert_eq!(ask(MilpForm::Named, MilpQuestion::Fits(most + 1)), MilpReply::Infeasible);
         }
     }
 }

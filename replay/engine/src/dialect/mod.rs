@@ -1,6 +1,6 @@
 //! Ways to write frames as devices expect them, without a header of ours (docs/strict.md): one per file of a system.
 //!
-//! A dialect makes of a frame of ours that of a device, and of a device's frame one with our header again, from what somebody at
+//! A dialect makes of a frame of ours that of a device, and of a device's frame one with our header again, from what is known at
 //! that end can really know. It sees frames only, no wires.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Traffic {
     pub packets: u32,
     /// Packets of a worker that may be under way there.
     pub window: u32,
-    /// Does every worker send each of its updates once, in order, whatever comes back?
+    /// Whether every worker sends each of its updates once, in order, whatever comes back.
     pub plain: bool,
 }
 

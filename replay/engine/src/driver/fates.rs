@@ -168,7 +168,7 @@ pub struct FrameFault {
 }
 
 impl FrameFault {
-    /// Does nothing happen?
+    /// Whether nothing happens.
     #[inline]
     pub fn is_clean(&self) -> bool {
         !self.lost && !self.duplicated && !self.held && self.flip.is_none()

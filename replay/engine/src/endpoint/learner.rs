@@ -67,7 +67,7 @@ struct Learners {
     waiting: Vec<bool>,
     /// When each worker's iteration ends; ties go to the lower worker.
     turns: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Do workers wait for the answer?
+    /// Whether workers wait for the answer.
     waits: bool,
     builder: Builder,
     audience: Audience,

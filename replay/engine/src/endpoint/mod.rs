@@ -73,13 +73,13 @@ pub struct Host {
     pub acks_received: u64,
     /// Acknowledgements that the server sent.
     pub acks_sent: u64,
-    /// Packets that nobody can place.
+    /// Frames that match no known worker.
     pub foreign: u64,
 }
 
 /// The workers of a run, or of a process's share of it.
 pub trait Workers: Send {
-    /// When they want to send without input; [`NEVER`](pktgen_core::time::NEVER) if they do not.
+    /// When they next send without input; [`NEVER`](pktgen_core::time::NEVER) if they do not.
     fn next_wake(&self) -> Time;
 
     /// Sends what is due at or before `until`, at most a burst.
@@ -119,10 +119,10 @@ pub struct WorkersEnd {
 
 /// What receives updates, and the controller of a network beside it.
 pub trait Server: Send {
-    /// When it wants to send without input; [`NEVER`](pktgen_core::time::NEVER) if it does not.
+    /// When it next sends without input; [`NEVER`](pktgen_core::time::NEVER) if it does not.
     fn next_wake(&self) -> Time;
 
-    /// When it wants to look after the network, as long as workers train; [`NEVER`](pktgen_core::time::NEVER) if it does not.
+    /// When it next checks the network, as long as workers train; [`NEVER`](pktgen_core::time::NEVER) if it does not.
     fn watches(&self) -> Time;
 
     /// Sends what is due at or before `until`, at most a burst.
@@ -202,7 +202,7 @@ pub struct Identity {
 pub struct Standby {
     /// The controller's node.
     pub controller: NodeId,
-    /// The switch in the middle, which is told who sums.
+    /// The switch in the middle, which is notified of the active switch.
     pub switch: NodeId,
     /// The switches that can sum, the first of them active at the beginning.
     pub aggregators: Arc<[NodeId]>,
@@ -229,17 +229,17 @@ pub struct Facts {
     pub flows: Option<Arc<Flows>>,
     /// Standby switches and their controller, where there are any.
     pub standby: Option<Standby>,
-    /// Fill in UDP checksums?
+    /// Whether UDP checksums are filled in.
     pub udp_checksum: bool,
     /// The run's seed.
     pub seed: Seed,
     /// The host link of the workers: rate in bit/s of the slowest.
     pub host_rate_bps: u64,
-    /// Does time pass by itself?
+    /// Whether time passes by itself.
     pub real_time: bool,
     /// Longest time from sending an update to its ACK where nothing waits.
     pub round_trip: Time,
-    /// Are workers' states recorded?
+    /// Whether workers' states are recorded.
     pub states: bool,
     /// Whose workers are in this process, where several have a run's.
     pub share: Shard,

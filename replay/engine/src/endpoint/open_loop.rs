@@ -30,7 +30,7 @@ impl Named for OpenLoopKind {
 settings! {
     /// What is read for the server.
     keys AtServer {
-        /// Are whole sums sent back to all workers?
+        /// Sends whole sums back to all workers.
         allreduce: Option<bool> said "false";
     }
 }

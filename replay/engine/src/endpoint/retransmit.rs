@@ -1,4 +1,4 @@
-//! Workers that send every update when it is generated, and again while nobody acknowledges it.
+//! Workers that send every update when it is generated, and again until it is acknowledged.
 //!
 //! OLAF §8.2 lets FIFO's workers retransmit what was lost and says neither when nor what. Our choice: a worker
 //! answers for its newest update only, since that subsumes what it generated before (§2.2); if no ACK of it came
@@ -162,7 +162,7 @@ impl Retransmit {
     }
 }
 
-/// Does `ack` speak for `update`? Only if it names it or a later one of the same worker: an ACK to a cluster names the
+/// Whether `ack` acknowledges `update`. Only if it names it or a later one of the same worker: an ACK to a cluster names the
 /// newest member of an aggregate, and does not say whether others were members or were lost.
 fn covers(ack: &Ack, update: &Update) -> bool {
     ack.header.worker == update.worker && ack.header.seq >= update.seq

@@ -119,7 +119,7 @@ pub fn received_in_training(frame: &Frame, node: NodeId) -> Received {
     Received { cluster: None, job: Some(frame.cluster), ..received(frame, node) }
 }
 
-/// The row of a frame that arrived at `node`, as far as its place in the run tells: one update, accepted.
+/// The row of a frame that arrived at `node`, as far as its place in the run shows: one update, accepted.
 pub fn received(frame: &Frame, node: NodeId) -> Received {
     Received {
         t_recv: frame.t,

@@ -40,7 +40,7 @@ settings! {
     pub(super) keys Acknowledged {
         /// What the acknowledgement of an update carries.
         ack_model: Carries said "\"gradients\", for workers that learn \"weights\"";
-        /// Are updates acknowledged?
+        /// Acknowledges updates.
         acknowledge: bool = true;
     }
 }
@@ -99,7 +99,7 @@ impl UpdateServer {
         host.deliveries.push(Delivery { row, frame: *frame });
     }
 
-    /// Tells all workers of the cluster, each by an ACK of its own: a round or batch is over with `update`.
+    /// Notifies all workers of the cluster, each by an ACK of its own: a round or batch is over with `update`.
     fn answer_all(&mut self, update: &Frame, header: Header, pool: &mut Pool, host: &mut Host) {
         for worker in 0..self.workers.len() as u32 {
             if self.workers.cluster_of[worker as usize] == header.cluster {

@@ -44,12 +44,12 @@ struct Sum {
 }
 
 impl Sum {
-    /// Is it the one that a packet is added to which opened it, and comes once more to `node`?
+    /// Whether a packet that opened it is added to it again at `node`.
     fn goes_on(&self, node: u16) -> bool {
         self.node == node && !(self.departed || self.lost || self.over)
     }
 
-    /// Is its part number `part` made of these bytes?
+    /// Whether its part number `part` is made of these bytes.
     fn has(&mut self, part: u32, pairs: &dyn Pairs, room: &mut Vec<u8>, carried: &Carried) -> bool {
         let values = &mut self.values;
         let set = self
@@ -160,7 +160,7 @@ impl PairSums {
     }
 }
 
-// Every function that is told something returns false, or none, if that cannot be.
+// Every function that records an event returns false, or none, if that cannot be.
 impl PairSums {
     /// A packet left its worker.
     pub(super) fn sent(&mut self, packet: PacketId, heat: Option<Heat>, counts: &mut FateCounts) {

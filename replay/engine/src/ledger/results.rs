@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_result_is_that_of_the_transmission_which_has_its_members() {
         let id = |worker, attempt| PacketId::new(worker, 5, attempt);
-        // The first transmission of worker 0 was lost, nobody knows where; the third came too late.
+        // The first transmission of worker 0 was lost at an unknown place; the third came too late.
         let sent = [id(0, 0), id(0, 1), id(1, 0), id(2, 0), id(0, 2)];
         let mut one = ledger(&sent, &[id(0, 1), id(1, 0), id(2, 0)]);
         assert_eq!(one.received(&whole(id(0, 0), 3, &6i32.to_be_bytes())), SumOk::Yes);

@@ -1,7 +1,7 @@
 //! Packets under way, by id: a small ring per worker, indexed by sequence number.
 //!
 //! A worker's packets under way are neighbours in sequence, so a ring of a few slots holds them without
-//! hashing; it doubles when two of them want one slot.
+//! hashing; it doubles when two of them share a slot.
 
 use pktgen_core::record::PacketId;
 

@@ -1,7 +1,7 @@
 //! What is known of a device that keeps no books: hardware (design §2.6).
 //!
 //! What workers sent and what arrived is all that is known. A packet that says that it is one update has delivered it; one
-//! that says that it is a sum has delivered the member that it is known by, and who else is in it nobody says. A result of all
+//! that says that it is a sum has delivered the member that it is known by; its other members are unknown. A result of all
 //! workers of a job has delivered the packet of each. The rest is unaccounted for: merged, replaced or lost.
 
 use std::collections::{HashMap, HashSet};
@@ -31,7 +31,7 @@ pub struct Proven {
 
 /// What arrived from the device.
 pub(super) struct BlackBox {
-    /// May the device merge or replace updates?
+    /// Whether the device may merge or replace updates.
     pub merges: bool,
     pub cluster_of: Vec<u16>,
     clusters: Vec<Vec<u32>>,
@@ -43,7 +43,7 @@ pub(super) struct BlackBox {
     repeated: u64,
     /// Packets that say that they are one update and carry something else.
     different: u64,
-    /// Packets that are sums of nobody knows what.
+    /// Packets that are sums of unknown members.
     sums: u64,
     /// Those whose members lanes prove, and the least error that they would have shown.
     proven: u64,

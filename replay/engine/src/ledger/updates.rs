@@ -22,7 +22,7 @@ pub(super) struct Updates {
     /// Gradients of members, by their number.
     values: Vec<f32>,
     stride: usize,
-    /// What the run wants to reach, if anything.
+    /// The goal of the run, if it has one.
     pub goal: Option<Goal>,
     /// What left devices, where names do not reach the server.
     departed: Option<Departed>,
@@ -100,7 +100,7 @@ impl Updates {
         verdict
     }
 
-    /// Is a packet under way, and does it hold what this payload does? Nobody knows where no sums are kept.
+    /// Is a packet under way, and does it hold what this payload does? Unknown where no sums are kept.
     pub(super) fn holds(&mut self, packet: PacketId, carried: &Carried) -> Option<Option<bool>> {
         let group = self.chains.group(packet)?;
         Some((self.stride > 0).then(|| carried.is_gradients(self.sum(group))))

@@ -56,6 +56,7 @@ impl<'a> Context<'a> {
     }
 
     /// Sends a frame around the queue of a port on the same link, at `frame.t`.
+    #[inline]
     pub fn emit_around(&mut self, port: u16, frame: Frame) {
         let Some(target) = self.ports.get_mut(usize::from(port)) else { return self.drop(frame, Reason::NoRoute) };
         target.offer_around(frame, self.pool, self.books, self.out);
@@ -63,17 +64,20 @@ impl<'a> Context<'a> {
     }
 
     /// One more handle on the same bytes: multicast without copying.
+    #[inline]
     pub fn share(&mut self, frame: &Frame) -> Frame {
         self.pool.share(frame.buffer);
         *frame
     }
 
     /// The frame with bytes of its own, to be written: copied if others hold them too.
+    #[inline]
     pub fn unshare(&mut self, frame: &Frame) -> Frame {
         Frame { buffer: self.pool.unshare(frame.buffer), ..*frame }
     }
 
     /// Ends a frame's way here.
+    #[inline]
     pub fn drop(&mut self, frame: Frame, reason: Reason) {
         self.books.dropped(frame.t, &frame, reason, None);
         self.pool.release(frame.buffer);

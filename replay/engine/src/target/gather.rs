@@ -1,7 +1,7 @@
 //! Which inputs of a message have come, and what is kept of it until all have.
 //!
 //! A message is known by its number. Cells are used in turn, as on a chip: message `n` has cell `n mod cells`, so a
-//! message finds room exactly if no older one is still open there, and what a cell held last tells copies from new ones.
+//! message finds room exactly if no older one is still open there, and the last content of a cell distinguishes copies from new ones.
 
 use pktgen_core::record::Reason;
 
@@ -100,7 +100,7 @@ impl<T: Copy> Gather<T> {
         if cell.seq == seq { cell.kept.as_mut() } else { None }
     }
 
-    /// Have all inputs of message `seq` come?
+    /// Whether all inputs of message `seq` have come.
     #[inline]
     pub fn is_whole(&self, seq: u32) -> bool {
         let cell = &self.cells[self.cell(seq)];

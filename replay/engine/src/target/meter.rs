@@ -19,7 +19,7 @@ impl Meter {
         Meter { overhead_bits: overhead.bits(), load: LinkLoad::default() }
     }
 
-    /// A frame wants to cross the link, at `frame.t`.
+    /// A frame is to cross the link, at `frame.t`.
     #[inline]
     pub fn offered(&mut self, frame: &Frame) {
         let bits = u64::from(frame.len) * 8 + self.overhead_bits;

@@ -36,7 +36,7 @@ use writer::Files;
 
 pub(crate) use pump::CaptureEnd;
 
-/// Stream name of what was heard; the file is `frames.arrows`, or `frames.parquet`.
+/// Stream name of the frames received; the file is `frames.arrows`, or `frames.parquet`.
 pub const FRAMES: &str = "frames";
 
 static COLUMNS: [Column; 4] = [
@@ -93,7 +93,7 @@ pub struct RecordingTotals {
     pub counts: RecordingCounts,
     /// Frames that the kernel had for this socket and dropped: its ring was full, or they were too long for it.
     pub kernel_dropped: u64,
-    /// Frames that the interface dropped, whoever they were for. Many drivers count those of `kernel_dropped` here too.
+    /// Frames that the interface dropped, whatever their destination. Many drivers count those of `kernel_dropped` here too.
     pub interface_dropped: u64,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct CaptureManifest {
     /// What every run dir says.
     #[serde(flatten)]
     pub manifest: Manifest,
-    /// What was heard and what was lost.
+    /// What was received and what was lost.
     pub capture: RecordingTotals,
 }
 
@@ -156,7 +156,7 @@ impl RecordingPlan {
 pub struct RecordedFrames {
     /// Its counts.
     pub totals: RecordingTotals,
-    /// May they be used?
+    /// Whether they may be used.
     pub validity: Validity,
     /// How far it got.
     pub state: RunState,
@@ -164,7 +164,7 @@ pub struct RecordedFrames {
     pub mode: String,
 }
 
-/// Captures into `dir` until a limit or `stop`. `progress` hears about once a second what was counted so far.
+/// Captures into `dir` until a limit or `stop`. `progress` is called about once a second with the counts so far.
 pub fn capture(
     plan: &RecordingPlan,
     dir: &Path,
@@ -215,7 +215,7 @@ fn record(
             &RecordingTotals { counts: *counts, kernel_dropped: wire.counters().receive_dropped, interface_dropped: 0 },
         );
     };
-    // The socket is open: what is read from now on is whatever somebody sends.
+    // The socket is open: whatever arrives from now on is read.
     drop_privileges(&[])
         .map_err(|e| Error::Host(format!("this host does not let a capture give up its privileges: {e}")))?;
     let Listener { wire, receivers, over, .. } = &mut listener;
@@ -278,7 +278,7 @@ fn both<T>(
         }
         let mut pumped = pump(&mut blocks, &failed);
         drop(over);
-        // The writer ends when nobody is left to give it anything.
+        // The writer ends when all of its inputs are closed.
         drop(blocks);
         writer.thread().unpark();
         let gone = |who| Error::Invalid(format!("{who} of the capture stopped unexpectedly; please report this"));
@@ -341,7 +341,7 @@ fn manifest(plan: &RecordingPlan, listener: &Listener) -> Manifest {
         stamp_clocks: BTreeMap::new(),
         host,
         nodes: Vec::new(),
-        // Of transmissions: frames are what was heard, whoever sent it.
+        // Of transmissions: frames are all that was received, from any sender.
         records: "none".into(),
         clusters: Vec::new(),
         part: Some("frames".into()),

@@ -2,7 +2,7 @@
 //!
 //! While a run is under way the streams are Arrow IPC, readable up to their last batch even if the run
 //! is killed; when it is finished they become Parquet. [`recover`] does the same for a killed one. [`frames`] is the
-//! other kind of run dir: everything that was heard on an interface.
+//! other kind of run dir: everything that was received on an interface.
 
 mod claim;
 pub mod frames;

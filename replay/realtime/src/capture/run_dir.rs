@@ -91,7 +91,7 @@ pub struct Wanted {
     pub states: bool,
     /// The iterations of synchronous training, all of them, and the results as workers got them, as `records` says?
     pub rounds: bool,
-    /// Is there a server, which receives?
+    /// Whether there is a server, which receives.
     pub server: bool,
     /// The packets at the server?
     pub pcap: bool,
@@ -122,7 +122,7 @@ pub struct RunDir {
     rounds: Option<Rounds>,
     lanes: Option<LaneRows>,
     stamps: Option<Stream<Stamp>>,
-    /// Is what the server received among them?
+    /// Whether what the server received is among them.
     stamps_received: bool,
     pcap: Option<Writer>,
     pcap_sent: Option<OrderedWriter>,
@@ -379,7 +379,7 @@ impl WorkerRows<'_> {
         self.states.as_mut().map_or(Ok(()), |states| states.push(row))
     }
 
-    /// Are the packets kept, too?
+    /// Whether the packets are kept, too.
     pub(crate) fn keeps_packets(&self) -> bool {
         self.received.as_ref().is_some_and(ServerRows::keeps_packets)
     }
@@ -418,7 +418,7 @@ impl DeviceRows<'_> {
 }
 
 impl ServerRows<'_> {
-    /// Are the packets kept, too?
+    /// Whether the packets are kept, too.
     #[inline]
     pub(crate) fn keeps_packets(&self) -> bool {
         self.pcap.is_some()
@@ -432,7 +432,7 @@ impl ServerRows<'_> {
         }
     }
 
-    /// Are stamps kept?
+    /// Whether stamps are kept.
     pub(crate) fn keeps_stamps(&self) -> bool {
         self.stamps.is_some()
     }
@@ -516,7 +516,7 @@ pub(crate) struct PartDirs<'a> {
     pub device: Option<(&'a Path, Time)>,
     /// Those of the server, if there is one.
     pub server: Option<(&'a Path, Time)>,
-    /// Do workers receive results? Where there is no server they do in any case.
+    /// Whether workers receive results. Where there is no server they do in any case.
     pub workers_receive: bool,
 }
 

@@ -1,6 +1,6 @@
 //! What a host knows of its own clocks: whether its wall clock is kept, and how cards' clocks stand to it.
 //!
-//! The kernel is told by whoever keeps the clock (chronyd, ntpd, phc2sys) that it does, and how far it may be off; it adds
+//! The daemon that synchronises the clock (chronyd, ntpd, phc2sys) reports that, and the largest error, to the kernel, which adds
 //! what a crystal may drift meanwhile. That is a bound, mostly a wide one. A card's clock (PHC) is read together with the wall
 //! clock where hardware can do that (PTP_SYS_OFFSET_PRECISE), else between two readings of the wall clock, of which the closest
 //! pair counts.
@@ -16,7 +16,7 @@ use pktgen_core::record::StampClock;
 /// What the kernel says of the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WallClock {
-    /// Somebody keeps it.
+    /// It is synchronised.
     pub synchronised: bool,
     /// It is off by so much at most, in ns.
     pub max_error_ns: u64,
@@ -224,7 +224,7 @@ impl Watched {
 const STEP_NS: u64 = 100_000;
 
 impl ClockChange {
-    /// How far the wall clock may have been off at any time of the run, in ns; none if nobody kept it all the time, or it was
+    /// How far the wall clock may have been off at any time of the run, in ns; none if it was not synchronised all the time, or it was
     /// set meanwhile.
     pub fn error_ns(&self) -> Option<u64> {
         let (moved, within) = (self.moved_ns.0.unsigned_abs(), self.moved_ns.1);
@@ -234,7 +234,7 @@ impl ClockChange {
     }
 
     /// How the wall clock, or the clock of `card`'s interface, stood to a run that began when the monotonic clock showed
-    /// `anchor_monotonic_ns`; or why nobody knows.
+    /// `anchor_monotonic_ns`; or why it is unknown.
     pub fn stamp_clock(&self, card: Option<&str>, anchor_monotonic_ns: i64) -> Result<StampClock, String> {
         let wall = |reading: &super::Reading| {
             (reading.unix_ns as i64).saturating_sub(reading.monotonic_ns).saturating_add(anchor_monotonic_ns)
@@ -361,7 +361,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the pairs of readings, the card's offset is within the error that is told.
+        /// Whatever the pairs of readings, the card's offset is within the reported error.
         #[test]
         fn offsets_are_within_their_error(
             offset in -100_000_000_000i64..100_000_000_000,

@@ -213,7 +213,7 @@ impl Expected {
         })
     }
 
-    /// The frames that a captured one may be; none if nobody of the run has its source address.
+    /// The frames that a captured one may be; none if no worker of the run has its source address.
     fn waiting(&mut self, captured: &[u8]) -> Result<Option<&mut VecDeque<Vec<u8>>>> {
         let Some(source) = source_of(captured).filter(|source| self.outward.sources.contains(source)) else {
             return Ok(None);

@@ -106,7 +106,7 @@ impl Ports {
     }
 }
 
-/// Draws the updates, or reckons what workers that wait for results send.
+/// Draws the updates, or computes what workers that wait for results send.
 pub(super) fn count(plan: &Plan, source: Box<dyn Source>, profile: Option<&Profile>, growth: u64) -> Result<Counted> {
     let ports = Ports::new(plan, profile);
     let worker = |number: usize| Load {

@@ -96,7 +96,7 @@ impl Part {
         Some(whole >> after & (u128::MAX >> (128 - self.bits)))
     }
 
-    /// Do two frames say the same?
+    /// Whether two frames say the same.
     pub(super) fn alike(&self, one: &[u8], other: &[u8]) -> bool {
         self.raw(one) == self.raw(other)
     }

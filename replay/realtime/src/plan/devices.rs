@@ -88,7 +88,7 @@ fn agree(kind: &dyn WorkerKind, program: &dyn ProgramKind, topology: &Topology) 
     match program.format() {
         Some(format) if format != spoken => {
             return Err(Error::config(format!(
-                "endpoint.workers = \"{workers}\" speaks {spoken} and target.program = \"{device}\" speaks {format}; choose two that speak the same"
+                "endpoint.workers = \"{workers}\" uses {spoken} and target.program = \"{device}\" uses {format}; choose two of one format"
             )));
         }
         None if behaviour.needs_results => {

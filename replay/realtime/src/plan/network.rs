@@ -1,4 +1,4 @@
-//! What endpoints are told of the network.
+//! The properties of the network that endpoints use.
 
 use pktgen_core::time::{Serialiser, Time};
 use pktgen_core::topology::{Link, NodeId, Role, Topology};

@@ -273,7 +273,7 @@ fn read_format(
     let format = catalogue.format(&name, &section.place("kind"))?;
     if format.name() != spoken {
         return Err(Error::config(format!(
-            "{}: \"{name}\" is not what endpoint.workers = \"{}\" speaks, which is \"{}\"; leave format.kind out, or change one of them",
+            "{}: \"{name}\" does not match endpoint.workers = \"{}\", which use \"{}\"; leave format.kind out, or change one of them",
             section.place("kind"),
             kind.name(),
             spoken

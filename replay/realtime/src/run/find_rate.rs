@@ -87,11 +87,11 @@ pub enum Attempt {
 pub struct Trial {
     /// Rate asked for, in packets/s.
     pub pps: f64,
-    /// Did it pass?
+    /// Whether it passed.
     pub passed: bool,
     /// Why not, if not; else what was measured.
     pub why: String,
-    /// Was it to confirm a rate?
+    /// Whether it was to confirm a rate.
     pub confirms: bool,
     /// Whose limit it was, if it failed.
     pub limited_by: Option<Limiter>,
@@ -104,7 +104,7 @@ pub struct RateFound {
     pub pps: Option<f64>,
     /// Lowest rate that failed; none if none did.
     pub failed_pps: Option<f64>,
-    /// Was the rate confirmed as often as asked for?
+    /// Whether the rate was confirmed as often as requested.
     pub confirmed: bool,
     /// Whose limit the rate that failed shows; none if no rate failed.
     pub limited_by: Option<Limiter>,
@@ -115,8 +115,8 @@ pub struct RateFound {
 }
 
 /// Searches between rates that passed and failed: doubles from below until a trial fails, then halves the gap, then
-/// confirms. A rate that fails to be confirmed counts as failed. `attempt` makes a trial at a rate; none if somebody
-/// wants an end. Where nothing comes back at the first trial, there is no device to search.
+/// confirms. A rate that fails to be confirmed counts as failed. `attempt` makes a trial at a rate; none if the user
+/// requests a stop. Where nothing comes back at the first trial, there is no device to search.
 pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<Attempt>>) -> Result<RateFound> {
     plan.check()?;
     let mut found = RateFound {
@@ -260,7 +260,7 @@ fn check_axes(Searched { catalogue, document, run }: Searched) -> Result<()> {
     }
 }
 
-/// Refuses a device of which nobody could say what it loses.
+/// Refuses a device with unknown losses.
 fn check_knowable(Searched { catalogue, document, run }: Searched) -> Result<()> {
     let experiment = Experiment::open(catalogue, document.clone())?;
     let plan = experiment.prepare(experiment.choose(run)?)?;
@@ -270,7 +270,7 @@ fn check_knowable(Searched { catalogue, document, run }: Searched) -> Result<()>
         return Ok(());
     }
     Err(Error::config(
-        "--find-rate: the device keeps no books (target.kind = \"external\") and may merge updates, so what it loses cannot be told; \
+        "--find-rate: the device keeps no books (target.kind = \"external\") and may merge updates, so its losses are unknown; \
          set format.lanes = \"which\", or declare a device that only forwards: target.program = \"forward\", target.queue = \"fifo\"",
     ))
 }

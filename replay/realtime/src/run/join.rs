@@ -35,7 +35,7 @@ pub struct Joined {
     pub copied: usize,
 }
 
-/// Is the folder a shard of a sweep, or some joined?
+/// Whether the folder is a shard of a sweep, or several joined.
 pub fn is_shard(dir: &Path) -> Result<bool> {
     let path = dir.join(SWEEP);
     Ok(path.exists() && read::<Value>(&path)?.get("shard").is_some())
@@ -192,7 +192,7 @@ fn same_run(a: &Path, b: &Path) -> Result<()> {
     )))
 }
 
-/// Are two files the same? Manifests may differ in when they were made, and by which command.
+/// Whether two files are the same. Manifests may differ in when they were made, and by which command.
 fn same_file(a: &Path, b: &Path) -> Result<bool> {
     if a.file_name().is_some_and(|name| name == "manifest.json") {
         let manifest = |path: &Path| {

@@ -40,7 +40,7 @@ pub struct Merged {
 }
 
 /// Joins the run dirs of workers, of one process or of several with a share each, of the device and, where there is one, of the
-/// server, in any order, into `out`. `clock_error` is how far the wall clocks of two hosts are apart at most, if somebody knows. `waived`: the files of
+/// server, in any order, into `out`. `clock_error` is how far the wall clocks of two hosts are apart at most, if known. `waived`: the files of
 /// the parts are read whatever their digests say.
 pub fn merge(
     catalogue: &'static Catalogue,

@@ -104,7 +104,7 @@ fn role(name: &str, list: &str) -> Result<Roles> {
     })
 }
 
-/// A line that the kernel tells.
+/// A line of a file of the kernel.
 fn of_kernel(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
@@ -114,7 +114,7 @@ fn pid_space() -> String {
     std::fs::read_link("/proc/self/ns/pid").map(|link| link.display().to_string()).unwrap_or_default()
 }
 
-/// Does the process that wrote this live? None where that cannot be seen from here.
+/// Whether the process that wrote this is running. None where that cannot be seen from here.
 pub(super) fn lives(rank: &Rank) -> Option<bool> {
     let seen = !rank.pid_space.is_empty() && rank.boot_id == clock::boot_id() && rank.pid_space == pid_space();
     // What follows the name, which may hold anything, begins with the state; a zombie lives no more.
@@ -128,7 +128,7 @@ fn manifest_in(dir: &Path) -> Option<Manifest> {
     serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).ok()?).ok()
 }
 
-/// Has the process whose run dir this is ended, as far as can be seen?
+/// Whether the process of this run dir has ended, as far as can be seen.
 fn has_ended(dir: &Path) -> bool {
     let gone = |manifest: &Manifest| manifest.rank.as_ref().and_then(lives) == Some(false);
     manifest_in(dir).is_some_and(|manifest| manifest.state != RunState::Running || gone(&manifest))
@@ -185,7 +185,7 @@ fn named(ranks: &[u32], one: &str, several: &str) -> String {
     }
 }
 
-/// Tells the thread that watches the workers that nobody needs it any more, however the run ends.
+/// Ends the thread that watches the workers, however the run ends.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

@@ -45,7 +45,7 @@ pub struct Share {
 
 impl Experiment {
     /// Runs what `shard` takes of the sweep into `out`. What an earlier process finished there is kept; what it began
-    /// is done anew. `say` is told what a user would wonder about.
+    /// is done anew. `say` is called with notes for the user.
     pub fn execute_shard(
         &self,
         shard: Shard,
@@ -124,14 +124,14 @@ fn open(out: &Path, own: &SweepManifest, planned: &str, stop: &AtomicBool, say: 
     Ok(lock)
 }
 
-/// Is there anything in the folder that a shard does not begin with?
+/// Whether the folder has anything that a shard does not begin with.
 fn holds_others(out: &Path) -> Result<bool> {
     let entries = std::fs::read_dir(out).map_err(Error::io("read", out))?;
     let ours = |name: &str| name == LOCK || [PLANNED, SWEEP].contains(&name.trim_end_matches(".partial"));
     Ok(entries.filter_map(|entry| entry.ok()).any(|entry| !ours(&entry.file_name().to_string_lossy())))
 }
 
-/// Waits until nobody else is at work in the folder: a launcher that lost sight of a process starts it a second time.
+/// Waits until no other process works in the folder: a launcher that lost sight of a process starts it a second time.
 fn lock(out: &Path, stop: &AtomicBool, say: &dyn Fn(&str)) -> Result<File> {
     let path = out.join(LOCK);
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);

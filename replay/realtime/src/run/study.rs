@@ -25,7 +25,7 @@ pub(super) type Studies = &'static [&'static dyn Study];
 const NOT_BESIDE: [&str; 8] =
     ["workload", "schedule", "format", "topology", "target", "endpoint", "transport", "capture"];
 
-/// Is this a study?
+/// Whether this is a study.
 pub(super) fn is_one(document: &Document) -> bool {
     document.get("study").is_some()
 }

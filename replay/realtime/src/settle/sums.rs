@@ -176,7 +176,7 @@ impl Sum {
         values.len() == self.exact.len()
     }
 
-    /// Is this payload the sum, in any order of additions?
+    /// Whether this payload is the sum, in any order of additions.
     fn is(&self, payload: &[u32], smallest: &mut Option<f64>) -> bool {
         let Some(payload) = payload.get(..self.exact.len()) else { return false };
         if self.members == 1 {

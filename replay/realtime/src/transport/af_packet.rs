@@ -78,8 +78,8 @@ impl Transport for PacketSockets {
     }
 }
 
-/// Opens as many sockets on `interface`, among which the kernel divides what arrives. They hear nothing until all are there:
-/// alone, each would hear everything.
+/// Opens as many sockets on `interface`, among which the kernel divides what arrives. They receive nothing until all are open:
+/// alone, each would receive everything.
 pub(crate) fn open_queues(
     interface: &str,
     options: AfPacketOptions,
@@ -101,7 +101,7 @@ pub(crate) fn open_queues(
         let snap = options.ring.and_then(|ring| ring.snap_bytes);
         if let Receiver::Ring(_, socket) | Receiver::Calls(_, socket) = &port.receiver {
             let hear = snap.map_or_else(|| open::keep_all(socket), |bytes| open::keep_only(socket, bytes));
-            hear.map_err(io("begin to hear"))?;
+            hear.map_err(io("begin to receive on"))?;
         }
     }
     Ok(ports)
@@ -266,7 +266,7 @@ impl AfPacket {
         }
     }
 
-    /// Can a frame of this shape be sent? The kernel asks the same for `sendmmsg`, but not for frames in a send ring.
+    /// Whether a frame of this shape can be sent. The kernel asks the same for `sendmmsg`, but not for frames in a send ring.
     fn fits(&self, frame: &[u8]) -> bool {
         let max = self.frame_max();
         let is_tagged = || frame.get(12..14) == Some(&TAGGED);
@@ -320,7 +320,7 @@ fn open_sender(
                 Err(error) => why = format!(" (no send ring: {error})"),
             }
         }
-        // A new socket: the other may have been told to expect virtio headers.
+        // A new socket: the other may be configured for virtio headers.
         let socket = open::socket(interface)?;
         let got = prepare(&socket)?;
         (Sender::Calls(SendBatch::new(), socket), format!("sendmmsg{why}"), got)
@@ -357,7 +357,7 @@ fn open_ring(
 fn bind(socket: &OwnedFd, interface: &str, found: &open::InterfaceFacts, group: Option<&mut Group>) -> Result<()> {
     let io = |action| Error::io(action, Path::new(interface));
     if group.is_some() {
-        open::keep_only(socket, 0).map_err(io("hear nothing yet on"))?;
+        open::keep_only(socket, 0).map_err(io("block reception on"))?;
     }
     let all = (libc::ETH_P_ALL as u16).to_be();
     open::bind(socket, found.index, all).map_err(io("bind a packet socket to"))?;

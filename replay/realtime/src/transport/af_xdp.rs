@@ -49,7 +49,7 @@ const LOOKED_AT: usize = 128;
 const BIND_TRIES: u32 = 50;
 const BIND_PAUSE: Duration = Duration::from_millis(10);
 
-/// Can the interface send frames that a program redirects to it (`ndo_xdp_xmit`)? A veth only if its peer has a
+/// Whether the interface can send frames that a program redirects to it (`ndo_xdp_xmit`). A veth only if its peer has a
 /// program or GRO.
 pub fn takes_redirected(interface: &Interface) -> Result<bool> {
     let features = NicIndex::new(interface.index()).query_capabilities().map(|c| c.xdp_features.0);
@@ -58,7 +58,7 @@ pub fn takes_redirected(interface: &Interface) -> Result<bool> {
     Ok(features & afxdp::nic::XdpAct::NdoXmit as u64 != 0)
 }
 
-/// What an interface's driver can do with XDP, as the kernel tells (Linux 6.3 and later).
+/// What an interface's driver can do with XDP, as the kernel reports it (Linux 6.3 and later).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct XdpFacts {
     /// Programs run in the driver, and may redirect to sockets.
@@ -245,7 +245,7 @@ impl AfXdp {
         got
     }
 
-    /// Has the interface sent a frame since it was asked last?
+    /// Whether the interface has sent a frame since the last call.
     #[cold]
     fn departed(&mut self) -> bool {
         let sent = self.interface.sent();
@@ -258,7 +258,7 @@ impl AfXdp {
         let left = self.returned.saturating_sub(self.refused);
         if left > self.left {
             self.left = left;
-            // Waiting has the kernel send as well, which tells nobody what it dropped then: once frames are refused, the interface's own count
+            // Waiting has the kernel send as well, which does not report its drops: once frames are refused, the interface's own count
             // says whether one has left.
             if self.refused == 0 || !self.stall.refuses() || self.departed() {
                 self.stall.taken();
@@ -270,7 +270,7 @@ impl AfXdp {
         Ok(())
     }
 
-    /// Puts frames into the TX ring until one does not fit; tells the kernel nothing.
+    /// Puts frames into the TX ring until one does not fit; does not notify the kernel.
     fn submit(&mut self, frames: &[&[u8]]) -> usize {
         let room = (self.options.tx_ring - self.under_way) as usize;
         let mut taken = 0;
@@ -436,7 +436,7 @@ impl Wire for AfXdp {
 
     fn counters(&mut self) -> WireCounters {
         let kernel = self.socket.statistics().ok();
-        // The interface's own count has what its driver drops silently, and most of what we were told of.
+        // The interface's own count has what its driver drops silently, and most of what was reported.
         let of_interface = if self.options.tells_interface { self.interface.drops().send.max(self.refused) } else { 0 };
         WireCounters {
             sent: self.sent,

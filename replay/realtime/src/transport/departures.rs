@@ -17,7 +17,7 @@ use crate::clock;
 pub struct Departure {
     /// The monotonic clock just before the call that sent it.
     pub call_ns: i64,
-    /// When it left, in ns of the stamps' clock; none if nobody said.
+    /// When it left, in ns of the stamps' clock; none if unknown.
     pub stamp_ns: Option<i64>,
 }
 

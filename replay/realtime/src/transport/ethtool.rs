@@ -17,7 +17,7 @@ const GET_HASH: u32 = 0x29;
 const GET_TABLE: u32 = 0x38;
 const GET_STAMPS: u32 = 0x41;
 
-/// Flows of UDP over IPv4.
+/// UDP over IPv4.
 const UDP_V4: u32 = 2;
 /// No table is longer.
 const ENTRIES_MAX: u32 = 1 << 16;
@@ -70,7 +70,7 @@ pub struct StampSupport {
 pub struct Spread {
     /// Queue of each hash; empty if its driver has no such table.
     pub table: Vec<u32>,
-    /// Bits of the fields by which it tells flows of UDP over IPv4 apart; none if its driver does not say.
+    /// Bits of the fields by which it spreads UDP over IPv4; none if its driver does not say.
     pub fields: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
 //! Queues of an end that are received from by a thread each, for a role that has one state.
 //!
-//! A server, a device or a capture is one state machine, so one thread hears everything in the end. The work of taking
+//! A server, a device or a capture is one state machine, so one thread handles all frames in the end. The work of taking
 //! frames out of the kernel is divided all the same: the role's own thread has the first queue, from which it also sends,
 //! and a thread for each other queue copies what it finds into batches, notes the time once for each, and passes them on
 //! through a ring of its own. The role takes batches in the order of those times, then from its own queue, of which every
@@ -28,7 +28,7 @@ const BATCHES: usize = 64;
 const LOOK_NS: u64 = 50_000;
 /// A thread whose role is behind sleeps so long.
 const REST: Duration = Duration::from_micros(50);
-/// A thread that finds nothing sleeps at most so long, as somebody may want an end.
+/// A thread that finds nothing sleeps at most so long, as a stop may be requested.
 const NAP_NS: u64 = 1_000_000;
 
 /// Fewer frames than this may well come to one queue.
@@ -116,7 +116,7 @@ impl Drop for Over {
     }
 }
 
-/// The end called `name` of whoever receives from the first of `wires`, and the receivers of the others. Frames longer than `longest`
+/// The end called `name` that receives from the first of `wires`, and the receivers of the others. Frames longer than `longest`
 /// are passed on cut.
 pub(crate) fn gather(
     mut wires: Vec<Box<dyn Wire>>,
@@ -185,7 +185,7 @@ impl Receiver {
     }
 }
 
-/// Somebody else has to work first.
+/// Another thread has to work first.
 fn rest(wait: Wait) {
     match wait {
         Wait::Spin => std::hint::spin_loop(),
@@ -279,7 +279,7 @@ pub(crate) fn imbalance(queues: &[QueueCounts]) -> Vec<Note> {
         let received = said(
             end,
             "received",
-            "what spreads them saw one flow, or who sent them has one queue, as a software device; see \
+            "they had one pair of addresses and ports, or their sender has one queue, as a software device; see \
              `pktgen doctor --iface`, or transport.fanout = \"queue\"",
             &|queue| queue.received,
         );

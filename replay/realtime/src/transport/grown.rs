@@ -11,7 +11,7 @@ pub(super) struct Grown {
 }
 
 impl Grown {
-    /// Counts from here: what came before is of somebody else, or garbage.
+    /// Counts from here: what came before belongs to earlier users, or is garbage.
     pub fn from(start: u32) -> Self {
         Grown { last: start, total: 0, backwards: false }
     }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However it wraps, it tells the sum of what was added, as a wide counter does.
+        /// However it wraps, it returns the sum of what was added, as a wide counter does.
         #[test]
         fn a_counter_that_wraps_tells_what_was_added(start: u32, steps in prop::collection::vec(0u32..=u32::MAX / 2, 0..40)) {
             let (mut wide, mut grown) = (u64::from(start), Grown::from(start));

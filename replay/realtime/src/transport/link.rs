@@ -88,7 +88,7 @@ impl Interface {
         self.stamping().map(|[_, _, filter]| filter)
     }
 
-    /// Does its card stamp frames that are marked on their way out now (`hwtstamp_config.tx_type`)?
+    /// Whether its card stamps frames that are marked on their way out now (`hwtstamp_config.tx_type`).
     pub fn stamps_sent(&self) -> bool {
         self.stamping().is_some_and(|[_, sent, _]| sent > 0)
     }

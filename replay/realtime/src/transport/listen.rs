@@ -1,4 +1,4 @@
-//! Listening: an interface whose every frame is wanted, whoever sent it.
+//! Capturing: every frame of an interface, from any sender.
 //!
 //! A capture does not send, keeps only the first bytes of a frame, and must sleep through a busy moment without losing
 //! anything. So the sockets are the transports' own, with deeper rings and smaller chunks.
@@ -30,7 +30,7 @@ const CHUNKS: [(usize, usize); 2] = [(2048, 2048 - 256), (4096, 4096 - 256)];
 
 /// Nothing is wrong with the command, and another build can do it; so it is the host's lack.
 const NO_LIBPCAP: &str = "this pktgen was built without libpcap: apt-get install libpcap-dev && cargo build --release \
-                          --features libpcap, or --kind af_packet, which hears the same and needs no library";
+                          --features libpcap, or --kind af_packet, which receives the same and needs no library";
 
 /// The socket that listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct Listen {
     pub snap: u32,
     /// Stamps of the card, by its own clock, instead of the kernel's.
     pub card_stamps: bool,
-    /// Queues that are heard, each by a thread of its own.
+    /// Queues that are read, each by a thread of its own.
     pub queues: u32,
     /// Frames that the kernel holds for us while we are not looking.
     pub ring: u32,
@@ -247,7 +247,7 @@ fn check_number(listen: &Listen) -> Result<()> {
     }
     if *queues > 1 && *kind == ListenKind::Libpcap {
         return Err(Error::config(format!(
-            "--queues {queues}: libpcap hears all queues by one socket; use --kind af_packet"
+            "--queues {queues}: libpcap reads all queues by one socket; use --kind af_packet"
         )));
     }
     let has = queues::count(Path::new("/sys/class/net"), interface).map_or(*queues, |(receive, _)| receive);
@@ -267,7 +267,7 @@ fn check_queues(listen: &Listen) -> Result<()> {
     if has != *queues {
         return Err(Error::Host(format!(
             "{interface} has {has} receive queues, and af_xdp listens to {queues}: --queues {has}, or ethtool -L {interface} \
-             combined {queues} (or rx {queues}), or --kind af_packet, which hears all"
+             combined {queues} (or rx {queues}), or --kind af_packet, which reads all"
         )));
     }
     Ok(())

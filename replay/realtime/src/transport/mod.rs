@@ -67,23 +67,23 @@ pub const SETCAP: &str = "run as root, or once: sudo setcap \
 pub struct Capabilities {
     /// Largest frame in bytes, from the Ethernet header on, without FCS.
     pub frame_max: usize,
-    /// Is it in real time?
+    /// Whether it is in real time.
     pub real_time: bool,
     /// Does it bring a time of its own, that of [`TransportPlan::file_clock`], which passes by [`Wire::wait`] only?
     pub own_time: bool,
-    /// Can it receive?
+    /// Whether it can receive.
     pub receives: bool,
     /// Frames are sent in quanta of at least this many ns; 0 if each can be paced by itself.
     pub quantum_ns: u64,
-    /// Is the time known just before the call that hands a frame over?
+    /// Whether the time is known just before the call that hands a frame over.
     pub knows_sent: bool,
-    /// Does the kernel or the card stamp what arrives?
+    /// Whether the kernel or the card stamps what arrives.
     pub stamps_received: bool,
-    /// Does the kernel or the card stamp what leaves?
+    /// Whether the kernel or the card stamps what leaves.
     pub stamps_sent: bool,
-    /// Can it work without copying?
+    /// Whether it can work without copying.
     pub zero_copy: bool,
-    /// Does it need privileges?
+    /// Whether it needs privileges.
     pub privileged: bool,
     /// Frames travel on cables with their heads, and so with any addresses; those of sockets are the host's.
     pub heads: bool,
@@ -114,11 +114,11 @@ impl Capabilities {
 pub struct WireCounters {
     /// Frames that were handed over to be sent, and accepted.
     pub sent: u64,
-    /// Frames that the kernel or card dropped on the way out, as far as it tells.
+    /// Frames that the kernel or card dropped on the way out, as far as it reports them.
     pub send_dropped: u64,
     /// Frames received.
     pub received: u64,
-    /// Frames that arrived and were lost before we saw them, as far as it tells.
+    /// Frames that arrived and were lost before they were read, as far as it reports them.
     pub receive_dropped: u64,
 }
 
@@ -209,7 +209,7 @@ pub trait Wire: Send {
     /// What was really got, for the manifest.
     fn mode(&self) -> String;
 
-    /// What whoever wraps it has to say for the manifest. Asked once, after the last frame: it ends what is written.
+    /// Notes for the manifest. Called once, after the last frame: it ends what is written.
     fn notes(&mut self) -> Vec<(String, String)> {
         Vec::new()
     }
@@ -260,7 +260,7 @@ pub trait Transport: Named + Sync {
         &[]
     }
 
-    /// Does it have several queues at each end (`transport.queues`)?
+    /// Whether it has several queues at each end (`transport.queues`).
     fn has_queues(&self) -> bool {
         false
     }

@@ -43,7 +43,7 @@ pub(crate) struct PacketRing {
     left: u32,
     /// Where the next of them starts in the block.
     next: usize,
-    /// Only stamps of the card are told; the kernel writes its own where it has none.
+    /// Only stamps of the card are returned; the kernel writes its own where it has none.
     card_only: bool,
 }
 
@@ -78,7 +78,7 @@ impl PacketRing {
         PacketRing { memory, geometry, mapped: false, block: 0, left: 0, next: 0, card_only: false }
     }
 
-    /// Tells stamps of the card from now on, and none for a frame that it did not stamp: times of two clocks in one column are
+    /// Returns stamps of the card from now on, and none for a frame that it did not stamp: times of two clocks in one column are
     /// worth nothing.
     pub(crate) fn tell_stamps_of_the_card(&mut self) {
         self.card_only = true;

@@ -181,7 +181,7 @@ impl Incoming {
         Ok(incoming)
     }
 
-    /// Tells the clock when the next frame arrives.
+    /// Sets the time of the next frame in the clock.
     fn reached(&mut self, next: Result<Option<Time>>) {
         match next {
             Ok(t) => {
@@ -191,7 +191,7 @@ impl Incoming {
             Err(damage) => {
                 self.t = NEVER;
                 self.damage = Some(damage);
-                // Told at once, and not after a wait for what never comes.
+                // Reported at once, and not after a wait for what never comes.
                 self.clock.set_arrival(self.clock.now());
             }
         }

@@ -50,7 +50,7 @@ pub enum Pacing {
 /// How the kernel spreads what arrives over the packet sockets of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fanout {
-    /// By flow, as a card does: addresses and ports.
+    /// By addresses and ports, as a card does.
     Hash,
     /// By the queue of the interface that it came to.
     Queue,
@@ -100,7 +100,7 @@ pub struct TransportPlan {
     pub late_limit: Time,
     /// How long each role goes on after the last frame.
     pub linger: Time,
-    /// Is there a server, and so a second cable? Without one the results go back to the workers.
+    /// Whether there is a server, and so a second cable. Without one the results go back to the workers.
     pub has_server: bool,
     /// Interfaces: the workers', the device's towards them, the device's towards the server, the server's.
     pub interfaces: Vec<String>,
@@ -162,7 +162,7 @@ settings! {
         interfaces: Vec<String> = [];
         /// Addresses of the ends, as `udp` and `tcp` want them.
         addresses: Vec<String> = [];
-        /// Are frames received through a ring that is shared with the kernel (`af_packet`)?
+        /// Receives frames through a ring that is shared with the kernel (`af_packet`).
         receive_ring: bool = false;
         /// Queues of an end.
         queues: u32 = 1;
@@ -172,13 +172,13 @@ settings! {
         stamps: Stamps = "none";
         /// One frame of so many is stamped when it leaves; 0: none.
         sent_stamps_every: u32 = 0;
-        /// Does the card read frames where they are made (`af_xdp`)?
+        /// Lets the card read frames where they are made (`af_xdp`).
         zero_copy: bool = false;
         /// Cores that roles are pinned to.
         cores: Vec<u16> = [];
-        /// May an interface be used that the default route goes over?
+        /// Allows an interface that the default route goes over.
         allow_default_route: bool = false;
-        /// May workers send more than the link carries?
+        /// Allows workers to send more than the link carries.
         allow_above_link: bool = false;
         /// Capture files of the ends (`pcap`).
         files: Vec<String> = [];
@@ -441,7 +441,7 @@ fn sent_stamps(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
     Ok(every)
 }
 
-/// Is zero copy asked for? Refused where it would have no effect.
+/// Whether zero copy is requested. Refused where it would have no effect.
 fn zero_copy(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
     let zero_copy = RealTime::zero_copy(section)?;
     if zero_copy {

@@ -1,7 +1,7 @@
 //! An end of a cable with several queues: a wire for each.
 //!
-//! A card spreads what arrives over its receive queues by flow, and sends from each queue by itself, so a thread can have a
-//! queue to itself, from the core to the cable. An end is opened as one wire over all of its queues. Who wants a thread for
+//! A card spreads what arrives over its receive queues by addresses and ports, and sends from each queue by itself, so a thread can have a
+//! queue to itself, from the core to the cable. An end is opened as one wire over all of its queues. To have a thread for
 //! each takes it [apart](Ports::apart); for one thread it receives from all in turn, and sends on the first only: frames
 //! of different queues may overtake each other.
 
@@ -127,7 +127,7 @@ pub(super) fn count(folder: &Path, interface: &str) -> Result<(u32, u32)> {
     Ok((of("rx-") as u32, of("tx-") as u32))
 }
 
-/// May threads send from `queues` queues of an interface? It may have fewer of those than it receives by.
+/// Whether threads may send from `queues` queues of an interface. It may have fewer of those than it receives by.
 pub(super) fn sends_from(folder: &Path, interface: &str, queues: u32) -> bool {
     count(folder, interface).is_ok_and(|(_, send)| send >= queues)
 }

@@ -22,7 +22,7 @@ pub(super) struct ReceiveBatch {
     stride: usize,
     payload_max: usize,
     notes: Box<[Room; BATCH]>,
-    /// Whose stamps are told.
+    /// Which stamps are returned.
     stamps: Stamps,
     pieces: Box<[libc::iovec; BATCH]>,
     messages: Box<[libc::mmsghdr; BATCH]>,

@@ -103,7 +103,7 @@ impl Wire for RingEnd {
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
-        // Nobody wakes us: short naps, so that what arrives meanwhile waits little.
+        // There is no wake-up: short sleeps, so that what arrives meanwhile waits little.
         if self.incoming.is_empty() {
             std::thread::sleep(Duration::from_nanos(timeout_ns.min(50_000)));
         }

@@ -84,7 +84,7 @@ impl SendRing {
         self.slots
     }
 
-    /// Sends frames in order and returns how many the kernel took; `kick` tells it to look. As with `sendmmsg`, an error
+    /// Sends frames in order and returns how many the kernel took; `kick` notifies it. As with `sendmmsg`, an error
     /// is always about the first frame of the call.
     pub fn send(&mut self, frames: &[&[u8]], kick: &mut dyn FnMut() -> io::Result<()>) -> io::Result<usize> {
         let mut taken = 0;

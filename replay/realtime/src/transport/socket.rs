@@ -102,7 +102,7 @@ pub fn unsent(socket: BorrowedFd<'_>) -> io::Result<usize> {
 
 /// Waits until everything that was sent has left the socket's buffer, at most about `timeout_ns`.
 ///
-/// The kernel frees a frame's buffer when the card has it, or, on veth, when it went to the other side. No event tells,
+/// The kernel frees a frame's buffer when the card has it, or, on veth, when it went to the other side. No event reports this,
 /// so the buffer is looked at every 50 µs; time is counted in such looks, because no clock is read here.
 pub fn drain(socket: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
     const LOOK_NS: u64 = 50_000;
@@ -169,7 +169,7 @@ impl SendBatch {
     ///
     /// Fewer than all means that the kernel has no room now, or that the next frame is at fault: offering it again,
     /// then first, tells. An error is therefore always about the first frame of the call, of which no frame was taken. ENOBUFS may
-    /// mean "no room now" as well as "dropped": only what follows tells these apart ([`super::stall`]).
+    /// mean "no room now" as well as "dropped": only what follows distinguishes these ([`super::stall`]).
     pub fn send(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize, mark: Mark) -> io::Result<usize> {
         let mut taken = 0;
         for batch in frames.chunks(BATCH) {

@@ -1,6 +1,6 @@
 //! A wire that takes no frames: when that ends a run, and what is said of it.
 //!
-//! Time alone accuses nobody: a process that was paused, by its host or a signal, has not tried to send meanwhile. So what counts
+//! Time alone is no evidence: a process that was paused, by its host or a signal, has not tried to send meanwhile. So what counts
 //! is in how many short spans of time the kernel refused a frame, with none taken between them; a pause is one span, and begins
 //! the count anew if it is long. Nothing here costs a frame that is taken more than a store per call.
 
@@ -60,7 +60,7 @@ impl Stall {
         self.spans = 0;
     }
 
-    /// Was the last frame refused?
+    /// Whether the last frame was refused.
     pub(super) fn refuses(&self) -> bool {
         self.spans > 0
     }
@@ -150,9 +150,7 @@ impl Card {
     pub(super) fn failed(&self, action: &str, why: &io::Error) -> Error {
         let name = &self.name;
         let (counted, _) = self.counted();
-        Error::Host(format!(
-            "{name}: cannot {action}: {why}; {counted}; did somebody take it down (ip link show dev {name})?"
-        ))
+        Error::Host(format!("{name}: cannot {action}: {why}; {counted}; check that it is up (ip link show dev {name})"))
     }
 }
 

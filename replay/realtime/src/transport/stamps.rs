@@ -1,6 +1,6 @@
 //! Stamps: who says when a packet arrived, how a socket is asked for that, and what it answers.
 //!
-//! Called by `af_packet`, `udp` and `listen`. A socket tells stamps in messages beside its packets (SO_TIMESTAMPING); a receive
+//! Called by `af_packet`, `udp` and `listen`. A socket returns stamps in messages beside its packets (SO_TIMESTAMPING); a receive
 //! ring has them in its headers. One clock is asked for at a time: times of two in one column are worth nothing.
 
 use std::io;
@@ -16,7 +16,7 @@ use super::{End, TransportPlan, card_clock, socket};
 /// Who stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamps {
-    /// Nobody is asked.
+    /// None are requested.
     None,
     /// The kernel, when its driver handed the packet over.
     Kernel,
@@ -53,7 +53,7 @@ impl Stamps {
     }
 
     /// The stamp in the content of an SCM_TIMESTAMPING: three times, the kernel's, one that is no more used, and the card's. Those
-    /// that nobody made are 0.
+    /// that were not taken are 0.
     pub(super) fn read(self, content: &[u8]) -> Option<u64> {
         let at = match self {
             Stamps::None => return None,
@@ -103,7 +103,7 @@ pub(super) fn check_card(interface: &Interface, asked: &str, other: &str) -> Res
 }
 
 impl TransportPlan {
-    /// Is anything stamped that arrives, and anything that leaves?
+    /// Whether anything that arrives is stamped, and anything that leaves.
     pub(crate) fn wants_stamps(&self) -> (bool, bool) {
         (self.stamps != Stamps::None, self.departure_stamps() != Stamps::None)
     }

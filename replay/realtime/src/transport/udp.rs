@@ -71,7 +71,7 @@ const TRIES: u32 = 8;
 fn written(plan: &TransportPlan) -> Result<[SocketAddr; 4]> {
     match plan.addresses[..] {
         [workers, down, up, server] => Ok([workers, down, up, server]),
-        // Without a server the upper two are nobody's.
+        // Without a server the upper two are unused.
         [workers, down] if !plan.has_server => Ok([workers, down, workers, down]),
         _ => {
             let all = match plan.has_server {
@@ -103,7 +103,7 @@ fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: us
     let down = end == End::Workers;
     let options = UdpOptions { stamps, down, ..UdpOptions::new(four[at], four[at ^ 1], heads) };
     let mut wire = Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?;
-    // Towards the workers nobody may be left at the end.
+    // Towards the workers no receiver may be left at the end.
     wire.answers = matches!(end, End::Workers | End::DeviceUp).then(Stall::of_answers);
     if let Some(sampler) = sampler {
         sampler.ask(wire.socket.as_fd()).map_err(io_error("ask for stamps of", four[at]))?;
@@ -169,7 +169,7 @@ pub struct Udp {
     counters: WireCounters,
     /// What this host refuses to send.
     stall: Stall,
-    /// What the peer's host answers, where somebody must receive there.
+    /// The ICMP answer of the peer's host, where a receiver must be there.
     answers: Option<Stall>,
     /// The kernel's count of drops when it was last seen; it wraps.
     drops_seen: u32,
@@ -227,7 +227,7 @@ impl Udp {
         }
     }
 
-    /// Is the socket's buffer empty?
+    /// Whether the socket's buffer is empty.
     #[cold]
     fn is_drained(&self) -> bool {
         socket::unsent(self.socket.as_fd()).is_ok_and(|bytes| bytes == 0)
@@ -343,7 +343,7 @@ impl Wire for Udp {
                     each(Arrival { bytes, len: len + HEAD, stamp_ns, lost: false });
                     count += 1;
                 } else {
-                    // Not ours: it arrived and nobody saw it.
+                    // Unrecognised: it arrived and no role saw it.
                     self.counters.receive_dropped += 1;
                 }
             }
@@ -359,7 +359,7 @@ impl Wire for Udp {
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
-        // A stamp that nobody takes would end every wait.
+        // A stamp that is not read would end every wait.
         if let Some(sampler) = &mut self.sampler {
             sampler.collect(self.socket.as_fd());
         }

@@ -455,7 +455,7 @@ fn replay_program(state: &Map, frames: &Map, interfaces: &Map, options: &Options
     code.copy(R2, R8);
     code.add(R2, 1);
     code.store_u64(R7, NEXT, R2);
-    // R9: where it starts, R8: its length; the verifier wants to see both bounded.
+    // R9: where it starts, R8: its length; the verifier requires bounds of both.
     code.shift_left(R8, 3);
     code.copy(R1, R7);
     code.add_reg(R1, R8);

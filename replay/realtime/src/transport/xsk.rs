@@ -8,7 +8,7 @@ const SOL_XDP: i32 = 283;
 const XDP_OPTIONS: i32 = 8;
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 const XDP_OPTIONS_ZEROCOPY: u32 = 1;
-/// Frames that the kernel sends per call in copy mode, unless told otherwise.
+/// Frames that the kernel sends per call in copy mode, by default.
 pub(crate) const KERNEL_BATCH: u32 = 32;
 
 /// Errors that pass by themselves: trying again is the remedy.
@@ -23,7 +23,7 @@ pub fn wake(fd: RawFd) -> io::Result<()> {
     if got < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Did the socket get zero copy?
+/// Whether the socket got zero copy.
 pub(crate) fn got_zero_copy(fd: RawFd) -> io::Result<bool> {
     let mut flags = 0u32;
     let mut len = size_of::<u32>() as libc::socklen_t;

@@ -71,7 +71,7 @@ header! {
 header! {
     /// What is in [`What::Prepare`].
     pub(super) struct Fresh {
-        /// Did the state die with its switch?
+        /// Whether the state was lost with its switch.
         fresh: bool = [Field::uint("fresh", 8, "1: no state of another switch will come")]
             via (|bits| if bits < 2 { Some(bits == 1) } else { None }, u64::from);
     }
@@ -117,14 +117,14 @@ pub enum What<'a> {
     Fetch(u32),
     /// Forget all. If `fresh`, nothing of another switch's state will come: numbers begin where workers are.
     Prepare {
-        /// Did the state die with its switch?
+        /// Whether the state was lost with its switch.
         fresh: bool,
     },
     /// Take over this piece of another switch's state.
     Restore(u32, &'a [u8]),
     /// You sum from now on.
     Begin,
-    /// Send what is for a switch that sums to this one: told to the switch in the middle.
+    /// Send what is for a switch that sums to this one: sent to the switch in the middle.
     Activate(u16),
     /// Another sums. In the session in which you were frozen: all that you had is there. In a later one: you were taken for
     /// dead, and what you have is lost.

@@ -1,4 +1,4 @@
-//! How a switch fails, where an experiment wants to study it (LIBRA §3.6, "Failover mechanism": "high packet loss rates,
+//! How a switch fails, where an experiment studies it (LIBRA §3.6, "Failover mechanism": "high packet loss rates,
 //! high on-chip memory usage"; the response delay).
 
 use pktgen_core::config::{Section, settings, spans};
@@ -136,13 +136,13 @@ impl Failing {
         self.failures.first().map_or(NEVER, |(at, _)| *at)
     }
 
-    /// Is it gone at `t`?
+    /// Whether it is gone at `t`.
     #[inline]
     pub(super) fn is_gone(&self, t: Time) -> bool {
         self.by(t) == Failure::Crash
     }
 
-    /// Does it lose packet number `number`, which comes at `t`?
+    /// Whether it loses packet number `number`, which comes at `t`.
     #[inline]
     pub(super) fn loses(&self, t: Time, number: u64) -> bool {
         match self.by(t) {

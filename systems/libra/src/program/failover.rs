@@ -113,7 +113,7 @@ impl Libra {
         }
     }
 
-    /// Is it a message of the controller for this device?
+    /// Whether it is a message of the controller for this device.
     #[inline]
     pub(super) fn is_control(&self, frame: &Frame, context: &Context) -> bool {
         frame.flow == self.place.node
@@ -142,7 +142,7 @@ impl Libra {
         self.failover.pieces = pieces;
     }
 
-    /// What the controller tells the switch in the middle.
+    /// The message of the controller to the switch in the middle.
     fn steered(&mut self, control: &Control) -> Option<What<'static>> {
         let What::Activate(node) = control.what else { return None };
         if control.session > self.failover.session {

@@ -70,14 +70,14 @@ fn way_back(place: &Place) -> u16 {
 pub(super) enum Verdict {
     /// It is added. It was before, if `again`.
     Take {
-        /// Does only the exact record, which is not asked, know it?
+        /// Whether only the exact record, which is not consulted, has it.
         again: bool,
     },
     /// The network made a copy of a packet that was added.
     Copy,
     /// A further attempt of a packet that was added, or that is taken for one.
     Duplicate {
-        /// Was it in fact never added?
+        /// Whether it was in fact never added.
         mistaken: bool,
     },
     /// Beyond its worker's window.

@@ -18,7 +18,7 @@ impl Ranks {
         Ranks([word(0), word(1), word(2), word(3)])
     }
 
-    /// Is it there?
+    /// Whether it is there.
     pub(super) fn contains(&self, rank: u32) -> bool {
         self.0.get(rank as usize / 64).is_some_and(|word| word >> (rank % 64) & 1 == 1)
     }
@@ -44,7 +44,7 @@ impl Ranks {
         was
     }
 
-    /// Is nobody there?
+    /// Whether it has no member.
     pub(super) fn is_empty(&self) -> bool {
         self.0 == [0; 4]
     }

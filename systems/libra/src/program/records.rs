@@ -85,7 +85,7 @@ impl Record {
         self.open = Some(window);
     }
 
-    /// Do they?
+    /// Whether they do.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -169,7 +169,7 @@ impl Bloom {
         }
     }
 
-    /// Was it entered? Yes may be wrong, no is right.
+    /// Whether it was entered. Yes may be wrong, no is right.
     pub(super) fn contains(&self, worker: u32, seq: u32) -> bool {
         self.places(worker, seq).all(|place| self.words[place as usize / 64] >> (place % 64) & 1 == 1)
     }

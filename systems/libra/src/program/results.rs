@@ -65,7 +65,7 @@ impl Kept {
 /// The results of one job, numbered over all iterations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Results {
-    /// From number `first` on, some of them no longer missed by anybody.
+    /// From number `first` on, some of them no longer missing anywhere.
     kept: VecDeque<Kept>,
     first: u32,
 }
@@ -82,7 +82,7 @@ impl Results {
         self.next().wrapping_sub(1)
     }
 
-    /// The one with this number, while anybody misses it.
+    /// The one with this number, while a worker lacks it.
     pub(super) fn get(&mut self, number: u32) -> Option<&mut Kept> {
         let at = number.wrapping_sub(self.first) as usize;
         self.kept.get_mut(at).filter(|kept| !kept.missing.is_empty())

@@ -1,8 +1,8 @@
 //! What a switch knows, in pieces that fit packets, so that a controller can move it to a standby switch (LIBRA §3.6,
 //! "Failover mechanism"). The layout of registers is not part of it: it is configured in advance.
 //!
-//! A piece says what it is and sets what it speaks of, so that it may come twice. A job's first piece must be there before
-//! those with its results, which are refused else; all others come in any order. Whoever takes over begins with
+//! A piece says what it is and sets what it names, so that it may come twice. A job's first piece must be there before
+//! those with its results, which are refused else; all others come in any order. The switch that takes over begins with
 //! [`Libra::forget`].
 
 use crate::format::control::PIECE_MAX;

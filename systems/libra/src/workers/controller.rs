@@ -164,7 +164,7 @@ impl Controller {
         }
     }
 
-    /// Is there anything that only the switch that sums has?
+    /// Whether there is anything that only the switch that sums has.
     fn misses_pieces(&self) -> bool {
         let frozen = !self.requests.iter().any(|request| request.ask == Ask::Freeze);
         !frozen || self.pieces.iter().any(|piece| matches!(piece, Piece::Wanted | Piece::Fetching))

@@ -1,7 +1,7 @@
-//! What a worker has sent to one receiver, the switch or the server, and what of it is acknowledged.
+//! The window of a worker towards one receiver (a `Lane` in the code), the switch or the server: what was sent and what is acknowledged.
 //!
 //! Packets have places in the iteration, and numbers that go on over all iterations. No packet is sent `window` or more
-//! after the oldest one that is not acknowledged, so that the receiver can tell from few records whether it has it.
+//! after the oldest one that is not acknowledged, so that few records show the receiver whether it has it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,4 +1,4 @@
-//! What workers of sparse training are told by `[endpoint]`.
+//! The settings of workers of sparse training, `[endpoint]`.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ settings! {
 settings! {
     /// What the server reads, too.
     pub(super) keys Shared {
-        /// Do workers wait for each other?
+        /// Whether workers wait for each other.
         mode: bool = "sync" of [("sync", false, ""), ("async", true, "each pulls what it needs")];
     }
 }
@@ -102,7 +102,7 @@ impl Settings {
     }
 }
 
-/// Does `mode` say that nobody waits for others?
+/// Whether by `mode` no worker waits for others.
 pub(super) fn is_asynchronous(section: &mut Section) -> Result<bool> {
     Shared::mode(section)
 }

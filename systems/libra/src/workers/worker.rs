@@ -17,7 +17,7 @@ enum Phase {
     Computing,
     /// It sends gradients, and then waits for results.
     Pushing,
-    /// It tells the switch that it has all results, where another switch may have to know.
+    /// It reports to the switch that it has all results, where another switch may have to know.
     Leaving,
     Done,
 }
@@ -189,7 +189,7 @@ impl Worker {
         }
         // With standby switches there is one rack.
         if self.phase == Phase::Leaving && self.lanes[0].given_up() > 0 {
-            // It has all that it needs, whoever knows.
+            // It has all that it needs.
             self.phase = Phase::Done;
         }
         if !settings.failover || t < self.nudge.0 {
@@ -318,7 +318,7 @@ impl Worker {
             sent,
             skipped: 0,
             degraded: 0,
-            // Nothing goes on without anybody: every push is in the sums, unless they are lost.
+            // No iteration ends without a worker: every push is in the sums, unless they are lost.
             sources: if missed { 0 } else { u64::from(sent) * u64::from(rules.sparse.workers_per_job()) },
             elements: self.packed.pairs(),
             missed,

@@ -154,7 +154,7 @@ fn addresses_ports_formats_and_clusters_that_cannot_be_are_refused() {
         (("groups =", "group_ids = 65535\ngroups =".into()), &["number 65536", "there are 65535", "group_ids"]),
         (("\"239.1.0.0\"", "\"10.7.0.0\"".into()), &["10.7.0.0", "no multicast group", "224.0.0.0"]),
         (("\"239.1.0.0\"", "\"239.255.255.255\"".into()), &["239.255.255.255 plus 1", "no multicast group"]),
-        (("\"olaf\", ", String::new()), &["speak olaf", "understands libra", "endpoint.workers"]),
+        (("\"olaf\", ", String::new()), &["send olaf", "supports libra", "endpoint.workers"]),
         (("count = 7", "count = 6".into()), &["6 workers need 6 ports", "has 5", "ports.workers_per_port"]),
         (hosts("{ worker = 6, ip = \"10.1.0.9\" }"), &["worker 6", "workers 0 to 5", "take the entry out"]),
         (hosts("{ worker = 1, cluster = 1 }"), &["worker 1 is in cluster 0", "cluster 1", "addressing.hosts"]),

@@ -50,8 +50,8 @@ impl RoceDialect {
         let (workers, window) = (traffic.workers.clone(), traffic.window);
         if !(1..=PAIRS_MAX).contains(&window) {
             return Err(Error::config(format!(
-                "transport.on_wire = \"roce\": {window} packets under way are as many queue pairs of each worker, and the switch tells \
-                 {PAIRS_MAX} apart; give endpoint.pool = 1 to {PAIRS_MAX}"
+                "transport.on_wire = \"roce\": {window} packets under way are as many queue pairs of each worker, and the switch \
+                 distinguishes {PAIRS_MAX}; give endpoint.pool = 1 to {PAIRS_MAX}"
             )));
         }
         let mut members = vec![Vec::new(); workers.clusters_ever()];

@@ -77,7 +77,7 @@ pub struct SlotPlace {
     pub slot: u16,
     /// Set.
     pub set: bool,
-    /// Does a message end with it?
+    /// Whether a message ends with it.
     pub ends: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::format as switchml;
 
 /// Where every worker's buffer begins: the client asks for this address on each host.
 pub const BUFFER: u64 = 1 << 44;
-/// Queue pairs of a worker that the switch tells apart: 9 bits of their number.
+/// Queue pairs of a worker that the switch distinguishes: 9 bits of their number.
 pub const PAIRS_MAX: u32 = 512;
 
 /// The switch's queue pair, by the number that the public controller gives it: the highest bit is set, since InfiniBand's management

@@ -48,7 +48,7 @@ impl FinishedBlocks {
     }
 }
 
-/// Is generation `a` after `b`? They count modulo 2¹⁶ (Figure 8, `gen_id`): the nearer half of the circle is later.
+/// Whether generation `a` is after `b`. They count modulo 2¹⁶ (Figure 8, `gen_id`): the nearer half of the circle is later.
 #[inline]
 pub(crate) fn is_newer(a: u16, b: u16) -> bool {
     (a.wrapping_sub(b) as i16) > 0

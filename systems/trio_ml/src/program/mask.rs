@@ -5,7 +5,7 @@
 pub(crate) struct Mask([u64; 4]);
 
 impl Mask {
-    /// Is the source in it?
+    /// Whether the source is in it.
     #[inline]
     pub fn has(&self, source: u8) -> bool {
         self.0[usize::from(source >> 6)] >> (source & 63) & 1 != 0
@@ -28,7 +28,7 @@ impl Mask {
         Mask(std::array::from_fn(|i| self.0[i] & !other.0[i]))
     }
 
-    /// Nobody?
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 4]

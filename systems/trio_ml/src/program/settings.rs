@@ -36,9 +36,9 @@ settings! {
         block_cnt_max: u16 = BLOCKS in 1..=BLOCKS_MAX;
         /// Timer threads (§5, N).
         timers: u32 = 100 in 1..=10_000;
-        /// Are there timers?
+        /// Gives up blocks by timers.
         mitigation: bool = true;
-        /// Are late packets dropped?
+        /// Drops late packets.
         tombstones: bool = false;
         /// Interval of the slow timer (§5, "Advanced straggler mitigation").
         straggler_interval: Span = "1s" in spans(MS..=1000 * SECOND);
@@ -46,7 +46,7 @@ settings! {
         straggler_misses: f64 = 0.9 in above_to(0.0, 1.0);
         /// Aged blocks below which nobody is called permanent.
         straggler_min: u32 = 10 in 1..=u32::from(u16::MAX);
-        /// Are permanent stragglers taken out of their job?
+        /// Takes permanent stragglers out of their job.
         remove_stragglers: bool = false;
     }
 }
@@ -64,17 +64,17 @@ pub struct Settings {
     pub timeout_ms: u8,
     /// The same on top of other devices.
     pub top_timeout_ms: u8,
-    /// Are there timers?
+    /// Whether there are timers.
     pub mitigation: bool,
-    /// Are late packets dropped?
+    /// Whether late packets are dropped.
     pub tombstones: bool,
     /// Interval of the slow timer (§5, "Advanced straggler mitigation").
     pub straggler_interval: Time,
     /// Share of a job's aged blocks that a permanent straggler has missed.
     pub straggler_misses: f64,
-    /// Aged blocks below which nobody is called permanent.
+    /// Aged blocks below which no straggler counts as permanent.
     pub straggler_min: u32,
-    /// Are permanent stragglers taken out of their job?
+    /// Whether permanent stragglers are removed from their job.
     pub remove_stragglers: bool,
 }
 
@@ -128,7 +128,7 @@ impl Settings {
     }
 }
 
-/// Is this the top of a job with devices below?
+/// Whether this is the top of a job with devices below.
 pub(crate) fn has_devices_below(job: &pktgen_engine::groups::JobPlace) -> bool {
     job.own.is_none() && job.sources.iter().any(|source| source.worker.is_none())
 }

@@ -77,7 +77,7 @@ impl StragglerCounts {
     }
 }
 
-/// When the slow timer ticks: at whole multiples of its interval. It wakes nobody while nothing is under way; a tick that
+/// When the slow timer ticks: at whole multiples of its interval. It does not tick while nothing is under way; a tick that
 /// falls into such a pause is made up for when the next packet comes.
 pub(crate) struct SlowTimer {
     interval: Time,
@@ -98,7 +98,7 @@ impl SlowTimer {
         if live > 0 || self.heard { self.next } else { NEVER }
     }
 
-    /// Has a tick been missed by `t`, when a packet comes?
+    /// Whether a tick has been missed by `t`, when a packet comes.
     #[inline]
     pub(crate) fn is_overdue(&self, t: Time) -> bool {
         self.next <= t

@@ -28,7 +28,7 @@ pub(crate) struct BlockRecord {
     pub rcvd_cnt: u8,
     /// The sources that have contributed.
     pub rcvd_mask: Mask,
-    /// Iteration; the figure has no room for it, though §4 tells iterations apart by it.
+    /// Iteration; the figure has no room for it, though §4 distinguishes iterations by it.
     pub generation: u16,
     /// Workers represented: what the contributions say, added up (§4, "Hierarchical aggregation").
     pub src_cnt: u8,

@@ -2,7 +2,7 @@
 //!
 //! N threads have the period T of the timeout and start T/N apart, so that part k of the table is visited once in every
 //! period, at k·T/N into it. Ticks have these times whether or not there is something to visit; with no record there is
-//! nobody to wake for, and a simulation can end.
+//! no reason to tick, and a simulation can end.
 
 use pktgen_core::time::{NEVER, Time};
 

@@ -1,4 +1,4 @@
-//! What a device's control plane is told before a run, one file per kind of device.
+//! The configuration of a device's control plane before a run, one file per kind of device.
 //!
 //! Always as JSON, in words of the papers; in a device's own syntax only where that is public.
 

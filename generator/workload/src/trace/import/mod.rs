@@ -1,4 +1,4 @@
-//! Importers: files of others as traces (docs/import.md).
+//! Importers: files of other tools as traces (docs/import.md).
 //!
 //! Each importer reads one form and pushes updates into a [`Sink`], which holds them against the rules of traces. The
 //! trace gets its name when all is good; before, and after any error, there is nothing. `columns` has what forms with
@@ -65,12 +65,12 @@ pub trait Importer: Named + Sync {
     /// Extensions by which it is recognised, in lower case.
     fn extensions(&self) -> &'static [&'static str];
 
-    /// Does a file that begins so look like its own? Asked where no extension says it.
+    /// Whether a file that begins so looks like its own. Asked where no extension says it.
     fn begins(&self, _head: &[u8]) -> bool {
         false
     }
 
-    /// Does it take several files at once?
+    /// Whether it takes several files at once.
     fn several(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Parquet files of others: our column names with any integer and float widths, some columns left out.
+//! Parquet files of other tools: our column names with any integer and float widths, some columns left out.
 
 use std::path::PathBuf;
 

@@ -101,9 +101,9 @@ pub(super) struct Spool {
     pub(super) members: Vec<Member>,
     /// Iterations, if all workers go through them together: then a copy must not leave its place in time.
     pub(super) in_step: Option<u32>,
-    /// Has any update keys?
+    /// Whether any update has keys.
     pub(super) keyed: bool,
-    /// Updates of plain flows, which are not in it.
+    /// Updates of background traffic, which are not in it.
     pub(super) plain: u64,
 }
 
@@ -141,7 +141,7 @@ impl Census {
             }
         }
         match rules.finish().1.first() {
-            Some(what) => Err(Error::data(input, format!("{what}; `pktgen trace check` tells more"))),
+            Some(what) => Err(Error::data(input, format!("{what}; `pktgen trace check` says more"))),
             None if census.members.is_empty() => Err(Error::data(input, "the trace has no updates to scale")),
             None => Ok(census),
         }

@@ -39,7 +39,7 @@ pub(super) struct Walk<'a> {
     way: Way,
     pub(super) cluster: u16,
     pub(super) worker: u32,
-    /// Is this the recorded worker, in order?
+    /// Whether this is the recorded worker, in order.
     pub(super) original: bool,
     /// Number of the update it is at, and how many are wanted; none is for as long as the recorded one.
     pub(super) seq: u32,
@@ -85,7 +85,7 @@ impl<'a> Walk<'a> {
         row
     }
 
-    /// Is the update it is at the recorded one itself?
+    /// Whether the update it is at is the recorded one itself.
     pub(super) fn is_recorded(&self) -> bool {
         self.original && self.seq < self.own.n
     }

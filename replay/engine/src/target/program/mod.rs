@@ -23,7 +23,7 @@ pub trait Program: Send {
     /// Frames arrived, each at its `t`. Every frame is emitted, dropped or kept.
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context);
 
-    /// When it wants to be called although nothing arrives; [`NEVER`] if it has no timers.
+    /// When it is next called although nothing arrives; [`NEVER`] if it has no timers.
     fn next_wake(&self) -> Time {
         NEVER
     }
@@ -89,9 +89,9 @@ pub struct Place {
     pub flows: Option<Arc<NodeFlows>>,
     /// Bytes of the largest frame.
     pub frame_bytes: usize,
-    /// Does time pass by itself? Models of a chip's time are for virtual time only.
+    /// Whether time passes by itself. Models of a chip's time are for virtual time only.
     pub real_time: bool,
-    /// Fill in UDP checksums?
+    /// Whether UDP checksums are filled in.
     pub udp_checksum: bool,
 }
 
@@ -138,7 +138,7 @@ pub enum Expected {
 
 /// Makes programs.
 pub trait ProgramKind: Named + Sync {
-    /// Does it look up workers and clusters, and send what is no update around the queue?
+    /// Whether it looks up workers and clusters, and sends what is no update around the queue.
     fn identifies(&self) -> bool {
         false
     }
@@ -148,7 +148,7 @@ pub trait ProgramKind: Named + Sync {
         &[]
     }
 
-    /// The wire format that it speaks; none if it is not particular.
+    /// The wire format that it processes; none for any.
     fn format(&self) -> Option<&'static str> {
         None
     }
@@ -156,7 +156,7 @@ pub trait ProgramKind: Named + Sync {
     /// The queue that devices have if the experiment does not say.
     fn queue(&self) -> &'static str;
 
-    /// Does it go by the flows of a plan?
+    /// Whether it follows the flows of a plan.
     fn needs_flows(&self) -> bool {
         false
     }

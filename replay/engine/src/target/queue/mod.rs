@@ -42,7 +42,7 @@ settings! {
     pub keys Slots {
         /// Frames that a queue has room for, where the topology does not say.
         slots: u32 said "8, or as many as the workers or the network need" in 1..=1 << 20;
-        /// Does the frame in transmission keep its slot?
+        /// Whether the frame in transmission keeps its slot.
         slot_in_transmission: bool = true;
     }
 }

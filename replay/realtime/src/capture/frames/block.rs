@@ -63,7 +63,7 @@ impl Block {
         self.lens.len()
     }
 
-    /// Can it take no more?
+    /// Whether it is full.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.lens.len() >= ROWS
@@ -120,7 +120,7 @@ impl Block {
         written
     }
 
-    /// The memory of a batch that nobody else holds any more. Should somebody, new memory is taken: slower, not wrong.
+    /// The memory of a batch that is no longer shared. If it still is, new memory is taken: slower, not wrong.
     fn take_back(&mut self, batch: RecordBatch, has_stamps: bool) {
         let (_, columns, _) = batch.into_parts();
         for (at, column) in columns.into_iter().enumerate() {

@@ -23,7 +23,7 @@ const BURST: usize = 64;
 const FLUSH: Time = SECOND;
 /// Nothing arrived: sleep at most so long, in ns, before limits and signals are looked at again.
 const SLEEP_NS: u64 = 10_000_000;
-/// While frames keep coming, sleep this long instead of until the next one: a wake-up for each costs whoever delivers
+/// While frames keep coming, sleep this long instead of until the next one: a wake-up for each costs the core that delivers
 /// them, which on a veth is the sender. Measured there, it took a sixth of the sender's time.
 const NAP: Duration = Duration::from_micros(50);
 /// They keep coming if the last was found this long ago, in ps.

@@ -24,7 +24,7 @@ use super::block::{Block, ROWS};
 use super::direct::DirectFile;
 use super::{FRAMES, schema};
 
-/// Without work, look again after this time: whoever fills blocks wakes us earlier.
+/// Without work, look again after this time: the thread that fills blocks wakes this one earlier.
 const NAP: Duration = Duration::from_millis(50);
 
 /// Bytes that go to the disk at once while the writer is behind; less when it is not.

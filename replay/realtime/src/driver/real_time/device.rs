@@ -146,7 +146,7 @@ impl<'a> DeviceRole<'a> {
         self.touched.clear();
     }
 
-    /// Tells what was lost, now and then: asking costs a system call or two.
+    /// Reports losses now and then: reading them takes a system call or two.
     fn look(&mut self, shared: &Shared, now: Time) {
         if now - self.looked > SECOND {
             self.looked = now;

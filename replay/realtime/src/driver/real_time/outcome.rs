@@ -11,7 +11,7 @@ use super::Shared;
 use crate::ledger::Ledger;
 use crate::transport::{Wire, WireCounters};
 
-/// Longest lateness that the histogram tells apart.
+/// Longest lateness that the histogram distinguishes.
 const LATE_MAX_NS: u64 = 3_600_000_000_000;
 
 /// The fact of workers that says how late their first frame left, in ns.
@@ -28,7 +28,7 @@ pub struct Progress {
     pub refused: u64,
     /// Frames lost outside the device.
     pub lost: u64,
-    /// The latest frame since progress was last told, in ns; 0 in virtual time.
+    /// The latest frame since progress was last reported, in ns; 0 in virtual time.
     pub late_ns: u64,
     /// Time since the anchor.
     pub t: Time,

@@ -34,7 +34,7 @@ const HUNGRY: Duration = Duration::from_micros(20);
 /// A wire that takes nothing is asked again after this.
 const FULL_GAP: Time = 10_000 * NS;
 
-/// Tells the feeder that a thread sends no more, once, however it ends, and if it never began.
+/// Notifies the feeder that a thread sends no more, once, however it ends, and if it never began.
 pub(super) struct Over<'a>(Option<&'a Shared<'a>>);
 
 impl<'a> Over<'a> {
@@ -115,7 +115,7 @@ impl Pump {
                     hungry = true;
                     self.listen()?;
                     match shared.plan.wait {
-                        // Where there are several of us, the feeder may need the core. To yield instead would give it to anybody.
+                        // Where there are several of us, the feeder may need the core. To yield instead would give it to any process.
                         Wait::Block if shared.plan.queues > 1 => std::thread::sleep(HUNGRY),
                         _ => std::hint::spin_loop(),
                     }

@@ -13,19 +13,19 @@ use crate::transport::{TransportPlan, Wait, Wire};
 
 /// A sleep lasts so much longer than asked for, mostly (20 µs on a virtual machine): the rest is spun.
 const OVERSLEEP: Time = 25 * US;
-/// Who spins does so for this time before the beginning; before that nobody needs a core.
+/// Threads that spin begin this long before the start; until then they sleep.
 const SPUN_AT_FIRST: Time = 2 * MS;
-/// Longest sleep: somebody may want an end.
+/// Longest sleep: a stop may be requested.
 const NAP_MAX_NS: u64 = 1_000_000;
 
-/// How long workers wait at least for results that they need, and who has something to send for somebody to take it.
+/// How long workers wait at least for results that they need, and a sender for its frames to be taken.
 pub(super) const PATIENCE: Time = 2000 * MS;
 
 /// What all threads share.
 pub(super) struct Shared<'a> {
     pub(super) clock: RunClock,
     pub(super) plan: &'a TransportPlan,
-    /// The user wants an end.
+    /// The user requested a stop.
     pub(super) stop: &'a AtomicBool,
     /// Every frame of an open loop was made.
     pub(super) fed_all: AtomicBool,
@@ -135,13 +135,13 @@ impl<'a> Shared<'a> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Does anybody want an end at once?
+    /// Whether a stop was requested, or a thread failed.
     pub(super) fn ending(&self) -> bool {
         let on = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         on(&self.failed) || on(self.stop) || on(&self.given_up)
     }
 
-    /// Has a role nothing more to expect, `quiet_since` being when it last had something to do, or 0?
+    /// Whether a role has nothing more to expect, `quiet_since` being when it last had something to do, or 0.
     pub(super) fn over(&self, quiet_since: Time) -> bool {
         if self.failed.load(Ordering::Relaxed) {
             return true;
@@ -159,7 +159,7 @@ impl<'a> Shared<'a> {
         sent_all_at != NEVER && now - quiet_since.max(sent_all_at) > self.plan.linger
     }
 
-    /// Is a process without workers to end by now, whatever still comes? It has `linger` from the wish on.
+    /// Whether a process without workers is to end by now, whatever still comes. It has `linger` from the wish on.
     pub(super) fn is_cut_off(&self, now: Time) -> bool {
         if self.serve.is_none() || !self.called_off(now) {
             return false;

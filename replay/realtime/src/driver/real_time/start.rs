@@ -42,9 +42,9 @@ pub(crate) struct RunOrder<'a> {
     pub begin: Option<&'a dyn Fn() -> Result<RunClock>>,
     /// When the workers are cut off.
     pub until: Time,
-    /// Set by the user who wants an end.
+    /// Set when the user requests a stop.
     pub stop: &'a AtomicBool,
-    /// Told how far the run is.
+    /// Called with the progress of the run.
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
@@ -75,7 +75,7 @@ pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<OpenedR
     Ok(OpenedRoles { node, placement, wires: ends.iter().zip(opened).map(used).collect() })
 }
 
-/// May each queue of the workers have a thread that sends? Workers that react are one endpoint, some middleware is of one wire, and an
+/// Whether each queue of the workers may have a thread that sends. Workers that react are one endpoint, some middleware is of one wire, and an
 /// interface may have fewer queues to send from: then one thread sends, on the first queue.
 fn sends_apart(parts: &Parts, plan: &TransportPlan) -> bool {
     let mut of_one_wire = plan.middleware.declaring(|it| it.one_wire);
@@ -286,7 +286,7 @@ impl<'a> RunRoles<'a> {
         }
     }
 
-    /// Starts the threads, tells how far they are, and waits for them.
+    /// Starts the threads, reports their progress, and waits for them.
     fn run(&mut self, shared: &Shared, placement: &Placement, progress: &(dyn Fn(Progress) + Sync)) -> Result<()> {
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -439,7 +439,7 @@ fn start<'scope, 'env>(
     Ok(())
 }
 
-/// Tells how far the run is until it has `ended`, and once more then. What is told is drawn and served, which must not keep a role from
+/// Reports the progress of the run until it has `ended`, and once more then. Reports are drawn and served, which must not keep a role from
 /// a core.
 fn tell(ended: &AtomicBool, shared: &Shared, progress: &(dyn Fn(Progress) + Sync)) {
     // Where that is refused, it is done like other work; the roles fail where rights cannot be given up.

@@ -1,5 +1,5 @@
 //! Workers that react: what comes back may change what they send. Sends updates when they are due, and says how late
-//! it was; hears ACKs.
+//! it was; receives ACKs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,7 +56,7 @@ pub(super) struct WorkersRole<'a> {
     flushed: bool,
     last_bytes: u64,
     counters: Counters,
-    /// Where those who look on hear of it: what is sent and, where results end here, of those.
+    /// Where live statistics are published: what is sent and, where results end here, of those.
     shown: Option<(Arc<SentBy>, Option<Feed>)>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> WorkersRole<'a> {
         })
     }
 
-    /// Somebody looks on.
+    /// Live statistics are published.
     pub(super) fn show(&mut self, sent: Arc<SentBy>, results: Option<Feed>) {
         sent.counted(0);
         self.shown = Some((sent, results));
@@ -266,8 +266,8 @@ impl<'a> WorkersRole<'a> {
                 None => host.foreign += 1,
             })?;
         if heard > 0 {
-            // Read after they were found, so that nothing is heard before it was sent; and what was due before they were
-            // heard is decided without them.
+            // Read after they were found, so that nothing is received before it was sent; and what was due before they were
+            // received is decided without them.
             let now = shared.clock.now();
             if !stopped {
                 self.build(now)?;
@@ -277,7 +277,7 @@ impl<'a> WorkersRole<'a> {
         Ok(heard)
     }
 
-    /// Hands what was heard at `now` to the endpoint.
+    /// Hands what was received at `now` to the endpoint.
     fn tell(&mut self, now: Time) -> Result<()> {
         for frame in self.batch.drain(..) {
             let frame = Frame { t: now, ..frame };

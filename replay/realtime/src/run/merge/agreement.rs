@@ -5,7 +5,7 @@ use pktgen_core::time::{NS, Time};
 
 use super::parts::{PARTS, Part};
 
-/// The fact of a part that says how far its wall clock was off at most, in ns; it has none if nobody kept that clock.
+/// The fact of a part that says how far its wall clock was off at most, in ns; it has none if that clock was not synchronised.
 const CLOCK_ERROR: &str = "clock.error_ns";
 
 /// How the clocks of senders and server belong together.
@@ -15,7 +15,7 @@ pub(super) enum Agreement {
     One,
     /// Wall clocks, apart by so many ns at most.
     Within(u64),
-    /// Nobody knows, and why.
+    /// Unknown, and why.
     Unknown(String),
 }
 
@@ -25,7 +25,7 @@ pub(super) fn error_ns(part: &Part) -> Option<u64> {
 }
 
 impl Agreement {
-    /// As the parts' hosts measured it, or as `stated` by somebody who knows better, of a pair of hosts.
+    /// As the parts' hosts measured it, or as `stated` by the user, of a pair of hosts.
     pub(super) fn of(parts: &[Part], stated: Option<Time>) -> Self {
         let ends: Vec<_> = parts.iter().filter(|part| part.name() != PARTS[1] && part.began()).collect();
         let boots = || ends.iter().map(|part| part.fact("clock.boot_id"));

@@ -27,7 +27,7 @@ pub(super) struct Part {
     /// The folder that was given.
     given: PathBuf,
     pub(super) manifest: Manifest,
-    /// Were its files compared with their digests?
+    /// Whether its files were compared with their digests.
     pub(super) verified: Verified,
     /// Its process did not live to its end.
     pub(super) killed: bool,
@@ -157,13 +157,13 @@ impl Part {
         Document::parse(&self.manifest.config, &self.given.join("manifest.json").display().to_string())
     }
 
-    /// Is it of a run with a server? Without one the results go back to the workers.
+    /// Whether it is of a run with a server. Without one the results go back to the workers.
     fn has_server(&self, catalogue: &Catalogue) -> Result<bool> {
         let workers = text(&self.document()?, "endpoint.workers", catalogue.defaults.workers);
         Ok(catalogue.workers.iter().find(|kind| kind.name() == workers).is_none_or(|kind| kind.behaviour().has_server))
     }
 
-    /// Did time begin for it?
+    /// Whether its time has begun.
     pub(super) fn began(&self) -> bool {
         self.manifest.anchor_unix_ns > 0 || !self.fact("clock.boot_id").is_empty()
     }

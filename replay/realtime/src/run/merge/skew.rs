@@ -14,12 +14,12 @@ pub struct Skew {
     pub ns: u64,
     /// The earlier and the later.
     pub between: [String; 2],
-    /// How far it may be wrong, in ns; 0 by one clock, none if nobody knows.
+    /// How far it may be wrong, in ns; 0 by one clock, none if unknown.
     pub uncertainty_ns: Option<u64>,
 }
 
 impl Skew {
-    /// Of the parts that are senders, if two of them sent something by their deadlines. Somebody may have stated how far the
+    /// Of the parts that are senders, if two of them sent something by their deadlines. The user may have stated how far the
     /// clocks of their hosts are apart.
     pub(super) fn of(parts: &[Part], one_host: bool, stated: Option<Time>) -> Result<Option<Self>> {
         let mut senders = Vec::new();
@@ -58,7 +58,7 @@ impl std::fmt::Display for Skew {
         match self.uncertainty_ns {
             Some(0) => write!(f, "by one clock")?,
             Some(ns) => write!(f, "give or take {:.1} us", us(ns))?,
-            None => write!(f, "as far as their wall clocks agree, and how far that is nobody knows")?,
+            None => write!(f, "by their wall clocks, whose agreement is unknown")?,
         }
         write!(f, ": {} and {}", self.between[0], self.between[1])
     }

@@ -20,7 +20,7 @@ pub(crate) struct Launcher {
     pub job: Option<&'static str>,
 }
 
-/// In the order in which they are looked for: what somebody set on purpose comes first, and `mpirun` before the batch step
+/// In the order in which they are looked for: explicit settings come first, and `mpirun` before the batch step
 /// of Slurm in which it was called, whose variables it passes on.
 pub(crate) static LAUNCHERS: &[Launcher] = &[
     Launcher { name: "PKTGEN_RANK", rank: "PKTGEN_RANK", ranks: "PKTGEN_RANKS", job: Some("PKTGEN_JOB") },

@@ -17,7 +17,7 @@ use crate::clock::{Reading, RunClock, Stopwatch, reading};
 /// What a rank writes into its run dir when it could begin, and what the first writes when all could.
 const READY: &str = "ready.json";
 const START: &str = "start.json";
-/// How often the files of others are looked for.
+/// How often the files of other ranks are looked for.
 const LOOK: Duration = Duration::from_millis(5);
 /// All begin with the next full second that is at least so far away: by then everybody has seen it.
 const LEAD_NS: u64 = 300_000_000;
@@ -31,7 +31,7 @@ pub struct Meeting {
     pub(super) folder: PathBuf,
     /// How long ranks wait for each other.
     pub(super) wait: Duration,
-    /// When to begin, without waiting for anybody.
+    /// When to begin, without waiting for other ranks.
     at: Option<Instant>,
 }
 
@@ -210,7 +210,7 @@ impl Meeting {
         Err(Error::data(&path, format!("{wrong}; choose another folder with --out")))
     }
 
-    /// A moment later; not if somebody wants an end, or has waited long enough.
+    /// Waits a moment; fails if a stop is requested, or after the longest wait.
     fn go_on(&self, watch: &Stopwatch, stop: &AtomicBool) -> Result<()> {
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Invalid("interrupted while waiting for the other ranks".into()));

@@ -1,7 +1,7 @@
 //! An end of a cable over AF_XDP: a port for each queue of its interface.
 //!
-//! A card spreads what arrives over its receive queues by flow, and an AF_XDP socket hears one of them. What came to a
-//! queue that nobody hears would be lost and counted nowhere, so an end hears all, or is refused. Live frames (`xdp_live`)
+//! A card spreads what arrives over its receive queues by addresses and ports, and an AF_XDP socket receives from one of them. What came to a
+//! queue without a socket would be lost and counted nowhere, so an end has a socket for each, or is refused. Live frames (`xdp_live`)
 //! come to a veth on the queue of the core that sends, so there a thread that is moved to another core may make later frames
 //! overtake earlier ones.
 

@@ -1,4 +1,4 @@
-//! One direction of a wire with faults: frames that are under way in it, and what happened so far.
+//! One direction of a wire with faults (a `Lane` in the code): frames that are under way in it, and what happened so far.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -60,7 +60,7 @@ pub(super) struct Lane {
     memory: Vec<u8>,
     stride: usize,
     free: Vec<usize>,
-    /// When a frame last came by, as far as somebody waits for the next.
+    /// When a frame last came by, as far as held frames wait for the next.
     active: Time,
     pub(super) tally: Tally,
 }
@@ -144,7 +144,7 @@ impl Lane {
         self.ready.push_back(kept);
     }
 
-    /// A frame that is longer than any of this run is nobody's: it keeps its length and loses its bytes.
+    /// A frame that is longer than any of this run is unmatched: it keeps its length and loses its bytes.
     fn copy(&mut self, arrival: &Arrival, lost: bool) -> Kept {
         let Some(slot) = self.free.pop() else { unreachable!("there are slots for all that can be under way") };
         let bytes = if arrival.bytes.len() <= self.stride { arrival.bytes } else { &[] };
@@ -181,12 +181,12 @@ impl Lane {
         self.active = now;
     }
 
-    /// Are frames held back?
+    /// Whether frames are held back.
     pub(super) fn holds(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Are frames to be passed on?
+    /// Whether frames are to be passed on.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }

@@ -1,7 +1,7 @@
 //! `on_wire`: frames as devices expect them, without a header of ours (docs/strict.md).
 //!
 //! Inside a process frames keep our header, so that programs, endpoints and the ledger go by it. This wrapper stands between
-//! a role and everything else: outward it takes the header away, inward it makes one again from what somebody at this end
+//! a role and everything else: outward it takes the header away, inward it makes one again from what is known at this end
 //! can really know. What is known is the business of a [`Dialect`], one per file of [`crate::dialect`] and a line of its system.
 
 use std::sync::Arc;
@@ -138,7 +138,7 @@ impl Filter for Translated {
         let mut slices: [&[u8]; BURST] = [&[]; BURST];
         // Is it the last copy of its frame?
         let mut last = [false; BURST];
-        // As many as faults are told of in one call.
+        // As many as faults are reported in one call.
         let (mut rooms, mut filled) = (outgoing.chunks_mut(*stride), 0);
         'frames: for (i, frame) in frames.iter().enumerate() {
             let copies = dialect.copies(frame);

@@ -18,7 +18,7 @@ pub struct MiddlewarePlan {
 }
 
 impl MiddlewarePlan {
-    /// Reads the keys of every kind; those that nobody needs in this run stay valid.
+    /// Reads the keys of every kind; those that this run does not need stay valid.
     pub(crate) fn read(section: &mut Section, linger: Time) -> Result<Self> {
         let mut layers = Vec::new();
         for kind in MIDDLEWARE {

@@ -30,7 +30,7 @@ impl Named for Readdress {
 settings! {
     /// What it reads from `[transport]`.
     keys Settings {
-        /// Do frames have the addresses of the target's profile on the wire?
+        /// Gives frames the addresses of the target's profile on the wire.
         readdress: Option<bool> said "true where target.profile has addresses";
     }
 }

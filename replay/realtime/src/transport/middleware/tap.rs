@@ -78,7 +78,7 @@ impl Layer for Files {
         let path = self.path(end, site.folder);
         if path.exists() {
             return Err(Error::config(format!(
-                "transport.tap: {} exists, and may be somebody's; remove it, or choose another name",
+                "transport.tap: {} exists, and may be in use; remove it, or choose another name",
                 path.display()
             )));
         }

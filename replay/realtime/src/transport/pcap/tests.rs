@@ -19,7 +19,7 @@ fn open(plan: &TransportPlan, ends: &[End]) -> Vec<Box<dyn Wire>> {
     plan.kind.open(plan, ends, 256).unwrap().into_iter().map(Ports::whole).collect()
 }
 
-/// Has the file no more frames? It is asked for none.
+/// Whether the file has no more frames. It is asked for none.
 fn ended(wire: &mut Box<dyn Wire>) -> bool {
     wire.receive(0, &mut |_| {}).unwrap().ended
 }

@@ -147,12 +147,12 @@ impl Watch {
         own.verdict
     }
 
-    /// Has it been silent for too long?
+    /// Whether it has been silent for too long.
     pub(super) fn is_silent(&self, switch: usize, t: Time, settings: &Settings) -> bool {
         t - self.switches[switch].heard >= settings.timeout
     }
 
-    /// Can it take over?
+    /// Whether it can take over.
     pub(super) fn is_healthy(&self, switch: usize, t: Time, settings: &Settings) -> bool {
         let own = &self.switches[switch];
         own.ever && !own.left && own.verdict == Verdict::Well && !self.is_silent(switch, t, settings)

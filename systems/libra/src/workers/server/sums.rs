@@ -26,7 +26,7 @@ impl Hasher for Spread {
     }
 }
 
-/// The sums of a job. Nobody ever goes through them: their order says nothing.
+/// The sums of a job. They are never iterated over: their order has no meaning.
 #[derive(Debug, Default)]
 pub(super) struct Sums(HashMap<u64, f32, BuildHasherDefault<Spread>>);
 
@@ -39,7 +39,7 @@ impl Sums {
         }
     }
 
-    /// Writes the sums of these keys over the values; 0 for what nobody pushed.
+    /// Writes the sums of these keys over the values; 0 for keys that were not pushed.
     #[inline]
     pub(super) fn fill(&self, pairs: &mut [u8]) {
         for pair in pairs.as_chunks_mut::<COLD_PAIR>().0 {

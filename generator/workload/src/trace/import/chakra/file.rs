@@ -28,7 +28,7 @@ pub(super) const COLLECTIVE: u64 = 7;
 pub(super) struct Node {
     pub(super) id: u64,
     pub(super) kind: u64,
-    /// Microseconds; 0 where nobody recorded it.
+    /// Microseconds; 0 where it was not recorded.
     pub(super) start: u64,
     pub(super) duration: u64,
     /// Nodes that must have ended.
@@ -36,7 +36,7 @@ pub(super) struct Node {
     pub(super) comm_type: Option<i128>,
     pub(super) comm_size: Option<i128>,
     pub(super) group: Option<String>,
-    /// Does it only launch on the host what another node does?
+    /// Whether it only launches on the host what another node does.
     pub(super) on_host: bool,
 }
 
@@ -143,7 +143,7 @@ impl Messages {
     }
 }
 
-/// Is the first message metadata? Its first field is a text, that of a node a number.
+/// Whether the first message is metadata. Its first field is a text, that of a node a number.
 fn metadata(message: &[u8]) -> Result<(), String> {
     let why = |what: String| format!("no metadata of an execution trace: {what}");
     let mut fields = Fields::new(message);

@@ -1,4 +1,4 @@
-//! The little of Protocol Buffers that execution traces need: fields in order, unknown ones passed over by whoever asks.
+//! The little of Protocol Buffers that execution traces need: fields in order, unknown ones skipped by the caller.
 
 /// What a field holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
         Ok(*bytes)
     }
 
-    /// Is all read?
+    /// Whether all is read.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -12,7 +12,7 @@ pub(super) struct Times<'a> {
     starts: Vec<Option<u64>>,
     /// When those begin that wait for nothing and have no time: with the first that has one.
     pub(super) origin: u64,
-    /// Does any node have a time?
+    /// Whether any node has a time.
     pub(super) recorded: bool,
 }
 

@@ -1,0 +1,292 @@
+//! One accumulator per cluster: updates are added as they come, and the sum leaves with the contribution that reaches the
+//! threshold. See `docs/iswitch.md`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pktgen_core::Result;
+use pktgen_core::config::{KeyTables, Section, above, settings};
+use pktgen_core::record::{Action, Counter, PacketId, Reason};
+use pktgen_core::registry::Named;
+use pktgen_core::time::{NEVER, Time};
+use pktgen_core::topology::{Move, NO_PORT, Population};
+use pktgen_core::units::Span;
+use pktgen_wire::wire::frame::{
+    HEAD, SERVER_IP, group_ip, has_udp_checksum, readdress, set_udp_checksum, source_ip, worker_of,
+};
+use pktgen_wire::wire::update::{Ack, FLAG_PARTIAL, FORMAT, Header, is_ack};
+
+use pktgen_engine::frame::{Frame, Kind};
+use pktgen_engine::groups::Regroup;
+use pktgen_engine::target::context::Context;
+use pktgen_engine::target::program::{Expected, Limits, Place, Program, ProgramKind};
+use pktgen_engine::target::sum::Sum;
+
+/// Packets of a worker that are remembered, so that copies which the network made of them are known.
+const REMEMBERED: usize = 8;
+
+/// `program = "iswitch"`.
+pub(crate) struct IswitchKind;
+
+impl Named for IswitchKind {
+    fn name(&self) -> &'static str {
+        "iswitch"
+    }
+    fn about(&self) -> &'static str {
+        "sums what comes of a cluster, and sends the sum when a threshold of contributions has come"
+    }
+}
+
+settings! {
+    /// What it reads from `[target]`.
+    struct Settings {
+        /// Contributions with which a sum leaves; as many as the cluster has workers where it is left out.
+        threshold: Option<u32> in 1..=u32::from(u16::MAX);
+        /// Time after which a sum leaves that the threshold was not reached of; never where it is left out.
+        timeout: Option<Span> in above(Span::from_ps(0));
+    }
+}
+
+impl ProgramKind for IswitchKind {
+    fn keys(&self) -> KeyTables {
+        &[Settings::KEYS]
+    }
+
+    fn format(&self) -> Option<&'static str> {
+        Some(FORMAT)
+    }
+
+    fn queue(&self) -> &'static str {
+        "fifo"
+    }
+
+    // A threshold of 1 merges nothing.
+    fn expected(&self, _per_cluster: u32) -> Expected {
+        Expected::Unknown
+    }
+
+    fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
+        Ok(Box::new(Iswitch::open(section, place)?))
+    }
+}
+
+/// What one device counted.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    sums: u64,
+    partial: u64,
+    copies: u64,
+}
+
+/// A sum that is open, and when it is given up.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    sum: Sum,
+    deadline: Time,
+}
+
+/// One device.
+struct Iswitch {
+    place: Place,
+    threshold: Option<u32>,
+    timeout: Option<Time>,
+    /// Workers by cluster.
+    sizes: Vec<u32>,
+    /// By cluster.
+    open: Vec<Option<Open>>,
+    /// Clusters whose sums are open, the oldest first.
+    order: VecDeque<u16>,
+    /// By worker: the packets that came last, and where the next one is put.
+    came: Vec<([Option<PacketId>; REMEMBERED], usize)>,
+    counts: Counts,
+}
+
+impl Iswitch {
+    fn open(section: &mut Section, place: Place) -> Result<Self> {
+        let Settings { threshold, timeout } = Settings::read(section)?;
+        let clusters = place.workers.clusters_ever();
+        let mut sizes = vec![0; clusters];
+        count_workers(&mut sizes, &place.workers);
+        Ok(Iswitch {
+            threshold,
+            timeout: timeout.map(Span::ps),
+            sizes,
+            open: vec![None; clusters],
+            order: VecDeque::with_capacity(clusters),
+            came: vec![([None; REMEMBERED], 0); place.workers.len()],
+            counts: Counts::default(),
+            place,
+        })
+    }
+
+    fn port(&self, flow: u16) -> u16 {
+        self.place.routes.get(usize::from(flow)).copied().unwrap_or(NO_PORT)
+    }
+
+    /// Is it the very packet that came before? If not, it is remembered.
+    #[inline]
+    fn is_copy(&mut self, worker: u32, packet: PacketId) -> bool {
+        let (packets, next) = &mut self.came[worker as usize];
+        if packets.contains(&Some(packet)) {
+            return true;
+        }
+        packets[*next] = Some(packet);
+        *next = (*next + 1) % REMEMBERED;
+        false
+    }
+
+    /// An update opens the sum of its cluster or is added to it.
+    #[inline]
+    fn up(&mut self, frame: &Frame, context: &mut Context) {
+        let Some(worker) = worker_of(source_ip(context.pool.frame(frame)), self.place.workers.len()) else {
+            return context.emit(self.port(frame.flow), *frame);
+        };
+        let Some(header) = Sum::header_of(frame, context.pool) else {
+            return context.drop(*frame, Reason::Malformed);
+        };
+        let size = self.sizes.get(usize::from(header.cluster)).copied().unwrap_or(0);
+        if size == 0 {
+            return context.drop(*frame, Reason::UnknownJob);
+        }
+        if self.is_copy(worker, frame.packet) {
+            // What the packet is has been booked when it came first.
+            self.counts.copies += 1;
+            return context.pool.release(frame.buffer);
+        }
+        match &mut self.open[usize::from(header.cluster)] {
+            Some(open) => join(&mut open.sum, frame, header, context),
+            none => {
+                let deadline = self.timeout.map_or(NEVER, |timeout| frame.t.saturating_add(timeout));
+                *none = Some(Open { sum: Sum { frame: *frame, header }, deadline });
+                self.order.push_back(header.cluster);
+                context.books.passes(frame.t, frame, Action::Arrived);
+            }
+        }
+        let count = self.open[usize::from(header.cluster)].map_or(0, |open| u32::from(open.sum.header.count));
+        if count >= self.threshold.unwrap_or(size) {
+            self.emit(frame.t, header.cluster, 0, context);
+        }
+    }
+
+    /// Sends the sum of a cluster, if one is open.
+    fn emit(&mut self, t: Time, cluster: u16, flags: u8, context: &mut Context) {
+        let Some(Open { sum, .. }) = self.open[usize::from(cluster)].take() else { return };
+        if let Some(at) = self.order.iter().position(|open| *open == cluster) {
+            self.order.remove(at);
+        }
+        let header = Header { flags: sum.header.flags | flags, ..sum.header };
+        self.counts.sums += 1;
+        self.counts.partial += u64::from(flags & FLAG_PARTIAL != 0);
+        // Others may hold the bytes of a sum of one.
+        let frame = Frame { t, ..context.unshare(&sum.frame) };
+        header.emit_update(context.pool.payload_mut(&frame));
+        let bytes = &mut context.pool.bytes_mut(frame.buffer)[..usize::from(frame.len)];
+        if has_udp_checksum(bytes) {
+            set_udp_checksum(bytes);
+        }
+        context.emit(self.port(frame.flow), frame);
+    }
+
+    /// Sends what is too old at `t`.
+    #[inline]
+    fn give_up(&mut self, t: Time, context: &mut Context) {
+        while let Some(cluster) = self.order.front().copied().filter(|_| self.next_wake() <= t) {
+            self.emit(self.next_wake(), cluster, FLAG_PARTIAL, context);
+        }
+    }
+
+    /// An answer of the server to a sum goes to all workers of the cluster, once through each port.
+    fn down(&self, frame: &Frame, context: &mut Context) {
+        let from_server = source_ip(context.pool.frame(frame)) == SERVER_IP;
+        let payload = context.pool.payload(frame);
+        let ack = (from_server && usize::from(frame.head) == HEAD && is_ack(payload)).then(|| Ack::parse(payload));
+        let Some(ack) = ack.flatten() else { return context.emit(self.port(frame.flow), *frame) };
+        let ports = self.place.group_ports.get(usize::from(ack.header.cluster));
+        let Some((last, others)) = ports.and_then(|ports| ports.split_last()) else {
+            return context.drop(*frame, Reason::NoRoute);
+        };
+        let frame = context.unshare(frame);
+        let bytes = &mut context.pool.bytes_mut(frame.buffer)[..usize::from(frame.len)];
+        readdress(bytes, group_ip(ack.header.cluster));
+        for &port in others {
+            let copy = context.share(&frame);
+            context.emit(port, copy);
+        }
+        context.emit(*last, frame);
+    }
+}
+
+/// How many workers each cluster has.
+fn count_workers(sizes: &mut [u32], workers: &Population) {
+    sizes.fill(0);
+    for cluster in &workers.cluster_of {
+        if let Some(size) = sizes.get_mut(usize::from(*cluster)) {
+            *size += 1;
+        }
+    }
+}
+
+/// Adds `frame` to `sum`, and books who became part of whom.
+#[inline]
+fn join(sum: &mut Sum, frame: &Frame, header: Header, context: &mut Context) {
+    let before = sum.frame.packet;
+    match sum.add(frame, header, context.pool) {
+        Ok(true) => context.books.yields(frame.t, before, Action::Merged, frame.packet),
+        Ok(false) => context.books.yields(frame.t, frame.packet, Action::Merged, before),
+        Err(reason) => context.books.dropped(frame.t, frame, reason, Some(before)),
+    }
+    context.pool.release(frame.buffer);
+}
+
+impl Program for Iswitch {
+    fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
+        for frame in burst {
+            self.give_up(frame.t, context);
+            match frame.kind {
+                Kind::Update => self.up(frame, context),
+                Kind::Control => self.down(frame, context),
+                Kind::Plain | Kind::Result | Kind::Request => context.emit(self.port(frame.flow), *frame),
+            }
+        }
+    }
+
+    fn next_wake(&self) -> Time {
+        let oldest = self.order.front().and_then(|cluster| self.open[usize::from(*cluster)]);
+        oldest.map_or(NEVER, |open| open.deadline)
+    }
+
+    fn on_timer(&mut self, t: Time, context: &mut Context) {
+        self.give_up(t, context);
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { timeout: self.timeout, ..Limits::default() }
+    }
+
+    fn held(&self) -> usize {
+        self.order.len()
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let counts = &self.counts;
+        vec![
+            Counter::sum("sums", counts.sums),
+            Counter::sum("sums_partial", counts.partial),
+            Counter::sum("copies", counts.copies),
+            Counter::sum("open_at_end", self.order.len() as u64),
+        ]
+    }
+
+    fn regroup(&mut self, regroup: &Regroup, node: usize) {
+        let Move { worker, cluster, .. } = regroup.change;
+        Arc::make_mut(&mut self.place.workers).cluster_of[worker as usize] = cluster;
+        count_workers(&mut self.sizes, &self.place.workers);
+        let table = Arc::make_mut(&mut self.place.group_ports);
+        for (cluster, ports) in [regroup.from, cluster].into_iter().zip(&regroup.ports[node]) {
+            table[usize::from(cluster)].clone_from(ports);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
