@@ -159,7 +159,7 @@ fn traces_of_other_workers_are_refused() {
     assert!(open(&replay(&[&a, &gone], "", "")).is_err());
     for (paths, words) in [
         (&[&*a, &more][..], ["workload.trace", "more.parquet has 2 workers"]),
-        (&[&a, &plain], ["workload.trace", "0 workers in 0 clusters and 1 plain"]),
+        (&[&a, &plain], ["workload.trace", "0 workers in 0 clusters and 1 senders"]),
         (&[], ["workload.trace", "at least one"]),
         (&[&late], ["schedule.speed", "26 days"]),
         (&[&late, &late], ["workload.trace", "26 days"]),
