@@ -74,7 +74,7 @@ fn what_is_planned_is_what_is_on_the_wire() {
         assert!(code == Some(0) && text.contains(word), "{word}: {text}");
     }
     let (code, text) = print(&["device", "check", "tofino-switchml", &experiment]);
-    for word in ["speak switchml_roce", "1102, and tofino-switchml takes at most 1076"] {
+    for word in ["send switchml_roce", "1102, and tofino-switchml takes at most 1076"] {
         assert!(code == Some(2) && text.contains(word), "{word}: {text}");
     }
 }

@@ -9,7 +9,7 @@ mod tests;
 
 use pktgen_core::config::Section;
 use pktgen_core::record::{Counter, PacketId, Received};
-use pktgen_core::time::{NEVER, SECOND, Time};
+use pktgen_core::time::{SECOND, Time};
 use pktgen_core::topology::NodeId;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
@@ -245,16 +245,6 @@ fn take(entry: &mut Entry, header: &Header, payload: &[u8], whole: u32) -> bool 
 }
 
 impl Server for AtpServer {
-    fn next_wake(&self) -> Time {
-        NEVER
-    }
-
-    fn watches(&self) -> Time {
-        NEVER
-    }
-
-    fn pull(&mut self, _until: Time, _pool: &mut Pool, _host: &mut Host) {}
-
     fn on_burst(&mut self, _node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
         for frame in burst {
             self.receive(frame, pool, host);

@@ -154,7 +154,7 @@ impl Iswitch {
             return context.pool.release(frame.buffer);
         }
         match &mut self.open[usize::from(header.cluster)] {
-            Some(open) => join(&mut open.sum, frame, header, context),
+            Some(open) => open.sum.take(frame, header, context),
             none => {
                 let deadline = self.timeout.map_or(NEVER, |timeout| frame.t.saturating_add(timeout));
                 *none = Some(Open { sum: Sum { frame: *frame, header }, deadline });
@@ -224,18 +224,6 @@ fn count_workers(sizes: &mut [u32], workers: &Population) {
             *size += 1;
         }
     }
-}
-
-/// Adds `frame` to `sum`, and books who became part of whom.
-#[inline]
-fn join(sum: &mut Sum, frame: &Frame, header: Header, context: &mut Context) {
-    let before = sum.frame.packet;
-    match sum.add(frame, header, context.pool) {
-        Ok(true) => context.books.yields(frame.t, before, Action::Merged, frame.packet),
-        Ok(false) => context.books.yields(frame.t, frame.packet, Action::Merged, before),
-        Err(reason) => context.books.dropped(frame.t, frame, reason, Some(before)),
-    }
-    context.pool.release(frame.buffer);
 }
 
 impl Program for Iswitch {

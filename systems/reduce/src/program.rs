@@ -151,7 +151,7 @@ impl Reduce {
             }
             GatherStep::Joins => {
                 if let Some(sum) = gather.kept(header.seq) {
-                    join(sum, frame, header, context);
+                    sum.take(frame, header, context);
                 }
             }
             GatherStep::Useless(reason) => {
@@ -240,18 +240,6 @@ impl Reduce {
         readdress(&mut context.pool.bytes_mut(own.buffer)[..len], input.source);
         context.emit(input.port, own);
     }
-}
-
-/// Adds `frame` to `sum`, and books who became part of whom.
-#[inline]
-fn join(sum: &mut Sum, frame: &Frame, header: Header, context: &mut Context) {
-    let before = sum.frame.packet;
-    match sum.add(frame, header, context.pool) {
-        Ok(true) => context.books.yields(frame.t, before, Action::Merged, frame.packet),
-        Ok(false) => context.books.yields(frame.t, frame.packet, Action::Merged, before),
-        Err(reason) => context.books.dropped(frame.t, frame, reason, Some(before)),
-    }
-    context.pool.release(frame.buffer);
 }
 
 impl Program for Reduce {

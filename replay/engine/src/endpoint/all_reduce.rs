@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pktgen_core::record::{Counter, Received};
-use pktgen_core::time::{NEVER, Time};
+use pktgen_core::time::Time;
 use pktgen_core::topology::NodeId;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{SERVER_IP, Template, set_udp_checksum, source_ip};
@@ -137,16 +137,6 @@ impl AllReduce {
 }
 
 impl Server for AllReduce {
-    fn next_wake(&self) -> Time {
-        NEVER
-    }
-
-    fn watches(&self) -> Time {
-        NEVER
-    }
-
-    fn pull(&mut self, _until: Time, _pool: &mut Pool, _host: &mut Host) {}
-
     fn on_burst(&mut self, _node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
         for frame in burst {
             self.receive(frame, pool, host);

@@ -22,7 +22,7 @@ use pktgen_core::record::{Answers, Counter, Fault, Iteration, PacketId, Received
 use pktgen_core::registry::Named;
 use pktgen_core::seed::Seed;
 use pktgen_core::shard::Shard;
-use pktgen_core::time::Time;
+use pktgen_core::time::{NEVER, Time};
 use pktgen_core::topology::{NodeId, Population, Racks};
 use pktgen_workload::lanes::Lanes;
 use pktgen_workload::learner::Learning;
@@ -120,13 +120,17 @@ pub struct WorkersEnd {
 /// What receives updates, and the controller of a network beside it.
 pub trait Server: Send {
     /// When it next sends without input; [`NEVER`](pktgen_core::time::NEVER) if it does not.
-    fn next_wake(&self) -> Time;
+    fn next_wake(&self) -> Time {
+        NEVER
+    }
 
     /// When it next checks the network, as long as workers train; [`NEVER`](pktgen_core::time::NEVER) if it does not.
-    fn watches(&self) -> Time;
+    fn watches(&self) -> Time {
+        NEVER
+    }
 
     /// Sends what is due at or before `until`, at most a burst.
-    fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host);
+    fn pull(&mut self, _until: Time, _pool: &mut Pool, _host: &mut Host) {}
 
     /// Takes frames that arrived at `node`.
     fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host);

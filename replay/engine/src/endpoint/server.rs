@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::record::{NO_CLUSTER, Received};
-use pktgen_core::time::{NEVER, Time};
+use pktgen_core::time::Time;
 use pktgen_core::topology::{NodeId, Population};
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
@@ -181,16 +181,6 @@ fn plain_row(frame: &Frame, node: NodeId) -> Received {
 }
 
 impl Server for UpdateServer {
-    fn next_wake(&self) -> Time {
-        NEVER
-    }
-
-    fn watches(&self) -> Time {
-        NEVER
-    }
-
-    fn pull(&mut self, _until: Time, _pool: &mut Pool, _host: &mut Host) {}
-
     fn on_burst(&mut self, _node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
         for frame in burst {
             self.receive(frame, pool, host);

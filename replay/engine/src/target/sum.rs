@@ -1,9 +1,10 @@
 //! Sums of updates in the memory of frames, as aggregators and the server that answers make them.
 
-use pktgen_core::record::Reason;
+use pktgen_core::record::{Action, Reason};
 use pktgen_wire::wire::frame::HEAD;
 use pktgen_wire::wire::update::{FLAG_MERGED, FLAG_PARTIAL, Header, UPDATE_HEAD, add_values};
 
+use super::context::Context;
 use crate::frame::{Frame, Pool};
 
 /// A sum that waits for more. Its header is written when it leaves.
@@ -43,5 +44,17 @@ impl Sum {
             self.frame.worker = frame.worker;
         }
         Ok(newer)
+    }
+
+    /// Adds `frame` at a device, records who became part of whom, and releases its bytes.
+    #[inline]
+    pub fn take(&mut self, frame: &Frame, new: Header, context: &mut Context) {
+        let before = self.frame.packet;
+        match self.add(frame, new, context.pool) {
+            Ok(true) => context.books.yields(frame.t, before, Action::Merged, frame.packet),
+            Ok(false) => context.books.yields(frame.t, frame.packet, Action::Merged, before),
+            Err(reason) => context.books.dropped(frame.t, frame, reason, Some(before)),
+        }
+        context.pool.release(frame.buffer);
     }
 }

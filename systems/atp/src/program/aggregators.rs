@@ -54,8 +54,8 @@ const FREE: Entry = Entry { owner: 0, bitmap: 0, count: 0, congested: false, fir
 pub(super) struct Aggregators {
     entries: Vec<Entry>,
     sums: Vec<i32>,
-    /// What leaves with the packet at hand: its values, from whom, and whether one of them met congestion.
-    out: [i32; ELEMENTS],
+    /// What leaves with the packet at hand: whose sums, from whom, and whether one of them met congestion.
+    out: usize,
     out_bitmap: u32,
     out_congested: bool,
     pub(super) in_use: usize,
@@ -77,7 +77,7 @@ impl Aggregators {
         Aggregators {
             entries: vec![FREE; usize::from(count)],
             sums: vec![0; usize::from(count) * ELEMENTS],
-            out: [0; ELEMENTS],
+            out: 0,
             out_bitmap: 0,
             out_congested: false,
             in_use: 0,
@@ -92,8 +92,7 @@ impl Aggregators {
         let Some(entry) = self.entries.get(at).filter(|own| own.owner == id && own.count == header.workers) else {
             return false;
         };
-        self.out.copy_from_slice(&self.sums[at * ELEMENTS..][..ELEMENTS]);
-        (self.out_bitmap, self.out_congested) = (entry.bitmap, entry.congested);
+        (self.out, self.out_bitmap, self.out_congested) = (at, entry.bitmap, entry.congested);
         true
     }
 
@@ -127,8 +126,7 @@ impl Aggregators {
             _ => add_values(sums, part.values),
         }
         if entry.count == header.workers {
-            self.out.copy_from_slice(sums);
-            (self.out_bitmap, self.out_congested) = (entry.bitmap, met);
+            (self.out, self.out_bitmap, self.out_congested) = (at, entry.bitmap, met);
             return Outcome::Whole(entry.first.take());
         }
         match entry.first {
@@ -149,8 +147,8 @@ impl Aggregators {
         if !is_in {
             add_values(sums, part.values);
         }
-        self.out.copy_from_slice(sums);
-        (self.out_bitmap, self.out_congested) = (entry.bitmap | part.header.bitmap, entry.congested);
+        let bitmap = entry.bitmap | part.header.bitmap;
+        (self.out, self.out_bitmap, self.out_congested) = (at, bitmap, entry.congested);
         match (entry.first, is_in) {
             (Some(first), false) => Outcome::Flushed(first),
             (Some(first), true) => Outcome::FlushedBy(first),
@@ -161,7 +159,7 @@ impl Aggregators {
 
     /// Writes what leaves into the packet at hand; returns from whom it is, and whether one of them met congestion.
     pub(super) fn read(&self, values: &mut [u8]) -> (u32, bool) {
-        emit_values(&self.out, values);
+        emit_values(&self.sums[self.out * ELEMENTS..][..ELEMENTS], values);
         (self.out_bitmap, self.out_congested)
     }
 

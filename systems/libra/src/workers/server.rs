@@ -274,10 +274,6 @@ impl Server for SparseServer {
         self.next_due().min(self.results.next_timer())
     }
 
-    fn watches(&self) -> Time {
-        NEVER
-    }
-
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
         while host.outgoing.len() < BURST {
             let timer = self.results.next_timer();

@@ -33,10 +33,6 @@ impl Server for Servers {
         self.all.iter().map(Server::next_wake).fold(NEVER, Time::min)
     }
 
-    fn watches(&self) -> Time {
-        NEVER
-    }
-
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
         self.all
             .iter_mut()
