@@ -18,6 +18,7 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
         (Some(name), false) => experiment.only(name)?,
         _ => experiment,
     };
+    experiment.overrides_without_effect().iter().for_each(|text| ui.note(&format!("note: {text}")));
     if args.print_config {
         ui.result(experiment.config(&experiment.runs[0])?.trim_end());
         return Ok(0);

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pktgen_core::config::{Document, Run, Section, Sweep, Value};
+use pktgen_core::config::{Document, Run, Section, Sweep, Value, with_variants};
 use pktgen_core::record::{
     Balance, Bound, Counters, Fault, Group, Incidents, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState,
     SweepManifest, SweepRun, Unseen, Validity, digest,
@@ -145,6 +145,16 @@ impl Experiment {
     /// The command line that asked for it, to be kept beside its runs.
     pub fn asked_by(self, command: Vec<String>) -> Self {
         Experiment { command, ..self }
+    }
+
+    /// What lies over the file, and the variants in which it has no effect.
+    pub fn overrides(&self) -> Vec<String> {
+        with_variants(&self.overrides, &self.runs)
+    }
+
+    /// Those that have no effect in a variant.
+    pub fn overrides_without_effect(&self) -> Vec<String> {
+        self.overrides().into_iter().filter(|text| !self.overrides.contains(text)).collect()
     }
 
     /// Publishes live statistics of its runs in real time to `view`.
@@ -399,7 +409,7 @@ impl Experiment {
             trace_hash: plan.spec.trace_hash.clone(),
             config: plan.spec.config.clone(),
             command: self.command.clone(),
-            overrides: self.overrides.clone(),
+            overrides: self.overrides(),
             uses_chance: true,
             clocks: [
                 "sent.t_gen_ps",
@@ -458,7 +468,7 @@ impl Experiment {
             version: MANIFEST_VERSION,
             experiment: self.name.clone(),
             about: self.about.clone(),
-            overrides: self.overrides.clone(),
+            overrides: self.overrides(),
             axes,
             runs: runs.collect(),
             report: self.report.clone(),

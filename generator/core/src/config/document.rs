@@ -54,7 +54,7 @@ pub enum Origin {
 
 impl Origin {
     /// Returns whether it lies over files.
-    fn is_override(&self) -> bool {
+    pub(super) fn is_override(&self) -> bool {
         matches!(self, Origin::Environment(_) | Origin::Flag(_))
     }
 }

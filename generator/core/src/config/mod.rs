@@ -16,5 +16,5 @@ pub use document::{Document, Origin, SECTIONS};
 pub use key::{Choice, Key, KeyTables, choices, names, names_of};
 pub use section::{FromValue, Section};
 pub use setting::{above, above_to, settings, spans, takes, words, written};
-pub use sweep::{Run, Sweep};
+pub use sweep::{Run, Sweep, with_variants};
 pub use value::{Entry, Table, Value};

@@ -136,6 +136,24 @@ impl Run {
     }
 }
 
+/// Overrides (`key=value`), each with the variants of `runs` that set its key themselves, where it has no effect.
+pub fn with_variants(overrides: &[String], runs: &[Run]) -> Vec<String> {
+    let told = |text: &String| {
+        let key = text.split_once('=').map_or(text.as_str(), |(key, _)| key);
+        let sets = |run: &&Run| run.set.iter().any(|(path, entry)| path == key && !entry.origin.is_override());
+        let mut variants: Vec<_> = runs.iter().filter(sets).filter_map(|run| run.labels.get("variant")).collect();
+        variants.dedup();
+        match &variants[..] {
+            [] => text.clone(),
+            some => {
+                let names: Vec<_> = some.iter().map(|name| format!("\"{name}\"")).collect();
+                format!("{text} (without effect in {}, which sets it)", names.join(", "))
+            }
+        }
+    };
+    overrides.iter().map(told).collect()
+}
+
 /// A variant: its name and what it sets.
 fn read_variant(table: Vec<(String, Entry)>, place: &str) -> Result<(String, Vec<(String, Entry)>)> {
     let mut name = None;
@@ -206,6 +224,19 @@ fn parse_seeds(text: &str) -> Option<Vec<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn overrides_name_the_variants_that_set_their_keys() {
+        let text = "[[sweep.variants]]\nname = \"a\"\ntarget.queue = \"fifo\"\n[[sweep.variants]]\nname = \"b\"\n";
+        let mut document = Document::parse(text, "x.toml").unwrap();
+        for (key, value) in [("target.queue", "olaf"), ("target.slots", "2")] {
+            document.set(key, value.into(), Origin::Flag(format!("--set {key}"))).unwrap();
+        }
+        let (overrides, sweep) = (document.overrides(), Sweep::read(&mut document, 1).unwrap());
+        let wanted = ["target.queue=olaf (without effect in \"a\", which sets it)", "target.slots=2"];
+        assert_eq!(with_variants(&overrides, &sweep.runs()), wanted);
+        assert_eq!(with_variants(&overrides, &sweep.runs()[1..]), overrides);
+    }
 
     #[test]
     fn a_sweep_is_the_product_of_its_parts() {

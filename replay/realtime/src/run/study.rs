@@ -152,7 +152,7 @@ impl Experiment {
             trace_hash: String::new(),
             config,
             command: self.command.clone(),
-            overrides: self.overrides.clone(),
+            overrides: self.overrides(),
             uses_chance,
             clocks: BTreeMap::new(),
             stamp_clocks: BTreeMap::new(),
