@@ -1,4 +1,4 @@
-//! KeyTables as lists and pages show them.
+//! Keys as lists and pages show them.
 
 /// A key of a section: what a user must know to write it.
 #[derive(Debug, Clone, Copy)]

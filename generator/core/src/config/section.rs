@@ -151,7 +151,7 @@ impl Section {
         self.finish().map(drop)
     }
 
-    /// KeyTables that are right here although nobody reads them in this run: those of the alternatives that a
+    /// Keys that are right here although nobody reads them in this run: those of the alternatives that a
     /// sweep also visits. What was written for them stays in the resolved whole as it is, so that it can be run
     /// again and nothing is hidden.
     pub fn allow(&mut self, keys: KeyTables) {
@@ -177,7 +177,7 @@ impl Section {
         self.resolved.insert(key.to_owned(), Entry { value: value.into(), origin });
     }
 
-    /// KeyTables that were asked for so far.
+    /// Keys that were asked for so far.
     pub fn asked(&self) -> &[String] {
         &self.known
     }

@@ -39,7 +39,7 @@ settings! {
 ///
 /// A `workload.trace` replaces whatever kinds the file names, so that `--set workload.trace=FILE` replays any trace
 /// in any experiment: no synthetic workload or schedule is opened, and the resolved configuration says `trace` and
-/// `as_recorded`. Which keys of `[schedule]` count then: [`schedule::Tempo::of_trace`]. KeyTables of the kinds that are not
+/// `as_recorded`. Which keys of `[schedule]` count then: [`schedule::Tempo::of_trace`]. Keys of the kinds that are not
 /// used stay valid, so that a sweep can visit several. A workload that [replays traces](Workload::replays_traces) itself stays.
 pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     let mut section = document.section("workload")?;

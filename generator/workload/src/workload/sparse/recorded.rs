@@ -115,7 +115,7 @@ fn read(survey: &Survey, parameters: Option<u64>) -> Result<Recording> {
     Ok(recording)
 }
 
-/// KeyTables of the hot parameters. Counted over the whole trace, or over the share `sample_rate` of its iterations: §3.3 trains with a
+/// Keys of the hot parameters. Counted over the whole trace, or over the share `sample_rate` of its iterations: §3.3 trains with a
 /// sample of the data, and batches of evenly spread iterations are one. Unless something says how many: those that have half
 /// of the updates, as the 30,000 of §3.1.
 fn hottest(recording: &Recording, section: &mut Section) -> Result<Vec<u64>> {
