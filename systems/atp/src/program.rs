@@ -25,7 +25,6 @@ use pktgen_wire::wire::frame::{
 };
 
 use crate::format::{BYTES, Header, Name, PORT, WORKER_PORT, values_mut};
-use crate::hash::AGGREGATORS_MAX;
 use crate::keys;
 use aggregators::{Aggregators, Outcome, Part};
 
@@ -62,7 +61,7 @@ impl ProgramKind for AtpKind {
     }
 
     fn open(&self, section: &mut Section, place: Place) -> Result<Box<dyn Program>> {
-        let count = section.get_in("aggregators", u32::from(AGGREGATORS_MAX), 0..=u32::from(AGGREGATORS_MAX))?;
+        let count = keys::Switch::aggregators(section)?;
         for (number, job) in place.jobs.iter().enumerate() {
             if job.sources.iter().any(|source| source.worker.is_none()) {
                 return Err(Error::config(format!(

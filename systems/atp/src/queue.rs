@@ -7,14 +7,9 @@ use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::{HEAD, has_udp_checksum, mark_congestion, payload, set_udp_checksum};
 
 use crate::format::Header;
-use crate::keys;
-use pktgen_engine::target::queue::fifo::{read_mark_at, read_slots_or};
+use crate::keys::{Queueing, SLOTS};
+use pktgen_engine::target::queue::fifo::read_slots_or;
 use pktgen_engine::target::queue::{Discipline, Fifo, Queue};
-
-/// The public program marks from 1,000 cells of 80 bytes on; a packet of 316 bytes has four.
-pub(crate) const MARK_AT: u32 = 250;
-/// Frames that a port can hold: 20 MB, as shared buffers have.
-pub(crate) const SLOTS: u32 = 65_536;
 
 /// `queue = "atp"`.
 pub(crate) struct AtpQueue;
@@ -30,13 +25,12 @@ impl Named for AtpQueue {
 
 impl Discipline for AtpQueue {
     fn keys(&self) -> KeyTables {
-        &[keys::Queueing::KEYS]
+        &[Queueing::KEYS]
     }
 
     fn open(&self, section: &mut Section, _clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {
         let (slots, hold) = read_slots_or(section, slots, SLOTS)?;
-        let at = read_mark_at(section, Some(MARK_AT))?.unwrap_or(MARK_AT);
-        Ok(Box::new(Fifo::new(slots, hold).marking(at, mark)))
+        Ok(Box::new(Fifo::new(slots, hold).marking(Queueing::mark_at(section)?, mark)))
     }
 }
 

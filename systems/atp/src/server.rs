@@ -9,10 +9,9 @@ mod tests;
 
 use pktgen_core::config::Section;
 use pktgen_core::record::{Counter, PacketId, Received};
-use pktgen_core::time::{SECOND, Time};
+use pktgen_core::time::Time;
 use pktgen_core::topology::NodeId;
-use pktgen_core::units::Span;
-use pktgen_core::{Error, Result};
+use pktgen_core::Result;
 use pktgen_engine::endpoint::roster::received_in_training;
 use pktgen_engine::endpoint::rounds::ALL_WORKERS;
 use pktgen_engine::endpoint::{Delivery, Facts, Host, Outgoing, Receiver, Server, ServerEnd};
@@ -20,10 +19,9 @@ use pktgen_engine::frame::{Frame, Kind, Pool};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, is_congestion_marked, set_udp_checksum};
 use pktgen_wire::wire::integers::{add_values, emit_values, set_values};
 
-use crate::format::{
-    BYTES, ELEMENTS, Header, Name, PORT, SECOND as SECOND_HALF, UDP_FRAME_BYTES, WORKER_PORT, values, values_mut,
-};
+use crate::format::{BYTES, ELEMENTS, Header, Name, PORT, SECOND, UDP_FRAME_BYTES, WORKER_PORT, values, values_mut};
 use crate::hash::Moves;
+use crate::keys;
 use crate::workers::{read_aggregators, read_window};
 
 /// What is known of a number.
@@ -86,10 +84,7 @@ pub(crate) struct AtpServer {
 
 /// Opens the server.
 pub(crate) fn open(section: &mut Section, facts: &Facts) -> Result<Receiver> {
-    let service: Span = section.get("service_time", "0ns")?;
-    if !(0..=SECOND).contains(&service.ps()) {
-        return Err(Error::config(format!("{}: {service} is not from 0ns to 1s", section.place("service_time"))));
-    }
+    let service = keys::Server::service_time(section)?;
     let window = read_window(section)?;
     let aggregators = read_aggregators(section, window)?;
     let service = if facts.real_time { 0 } else { service.ps() };
@@ -199,7 +194,7 @@ impl AtpServer {
             ack: true,
             collision: moved.is_some(),
             congested: entry.congested,
-            second: asked.aggregator.wrapping_add(SECOND_HALF),
+            second: asked.aggregator.wrapping_add(SECOND),
             key: name.key(),
             tensor: moved.map_or(asked.tensor, u32::from),
             ..*asked

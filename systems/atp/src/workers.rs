@@ -6,7 +6,6 @@ use std::sync::Arc;
 use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::PacketId;
 use pktgen_core::registry::Named;
-use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use pktgen_engine::endpoint::rounds::{
     Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, SERVED, Scaled, Scaling, Settings, Trained,
@@ -21,12 +20,10 @@ use pktgen_workload::workload::Source;
 use crate::format::{
     ELEMENTS, FRAME_BYTES, Header, Name, PORT, SECOND, UDP_FRAME_BYTES, WORKER_PORT, values, values_mut,
 };
-use crate::hash::{AGGREGATORS_MAX, Places};
+use crate::hash::Places;
 use crate::program::WORKERS_MAX;
 use crate::{keys, server};
 
-/// Packets of the largest window, and of the first one (`max_agtr_size_per_thread`, `MAX_BYTES`).
-pub(crate) const WINDOW: u32 = 100;
 /// Bytes by which a window grows.
 const STEP_BYTES: u32 = 1500;
 
@@ -64,12 +61,12 @@ fn heads(per_job: u32) -> Heads {
 
 /// Reads the largest window.
 pub(crate) fn read_window(section: &mut Section) -> Result<u16> {
-    Ok(section.get_in("window", WINDOW, 1..=u32::from(AGGREGATORS_MAX))? as u16)
+    Ok(keys::Workers::window(section)? as u16)
 }
 
 /// Reads among how many aggregators packets are hashed.
 pub(crate) fn read_aggregators(section: &mut Section, window: u16) -> Result<u16> {
-    let all = section.get_in("aggregators", u32::from(AGGREGATORS_MAX), 1..=u32::from(AGGREGATORS_MAX))? as u16;
+    let all = keys::Workers::aggregators(section)? as u16;
     if all < window {
         return Err(Error::config(format!(
             "{}: {all} aggregators are fewer than the {window} places of a window, which are hashed to one each; lower \
@@ -109,13 +106,9 @@ impl WorkerKind for AtpKind {
         let dense = dense_of(source.as_ref(), self.name())?;
         let window = read_window(section)?;
         let aggregators = read_aggregators(section, window)?;
-        let follows: bool = section.get("congestion_control", true)?;
+        let follows = keys::Workers::congestion_control(section)?;
         let scale = read_scale(section)?;
-        // The public client's, which waits for 50 ms before the first result of a tensor.
-        let retransmit: Span = section.get("retransmit", "200us")?;
-        if retransmit.ps() <= 0 {
-            return Err(Error::config(format!("{}: {retransmit} is not above 0", section.place("retransmit"))));
-        }
+        let retransmit = keys::Workers::retransmit(section)?;
         let settings = Settings::read(section, facts, &dense, u32::from(window), Order::Sliding)?;
         let settings = Settings {
             retransmit: Some(retransmit.ps()),

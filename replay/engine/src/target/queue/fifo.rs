@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use pktgen_core::Result;
 use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Action, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
-use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::mark_congestion;
 use pktgen_wire::wire::update::Status;
 
@@ -34,7 +34,7 @@ impl Discipline for FifoDiscipline {
     fn open(&self, section: &mut Section, _clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {
         let (slots, hold) = read_slots(section, slots)?;
         let fifo = Fifo::new(slots, hold);
-        Ok(Box::new(match read_mark_at(section, None)? {
+        Ok(Box::new(match Marks::mark_at(section)? {
             Some(at) => fifo.marking(at, mark_congestion),
             None => fifo,
         }))
@@ -48,31 +48,9 @@ pub fn read_slots(section: &mut Section, own: Option<u32>) -> Result<(u32, bool)
 
 /// The same with another default.
 pub fn read_slots_or(section: &mut Section, own: Option<u32>, default: u32) -> Result<(u32, bool)> {
-    let slots: u32 = section.get("slots", default)?;
-    let hold: bool = section.get("slot_in_transmission", true)?;
-    let slots = own.unwrap_or(slots);
-    if slots == 0 || slots > 1 << 20 {
-        return Err(Error::config(format!(
-            "{}: {slots} slots; a queue has 1 to {}",
-            section.place("slots"),
-            1u32 << 20
-        )));
-    }
-    Ok((slots, hold))
-}
-
-/// Reads `mark_at`: how many frames wait behind one that is marked when it leaves; none if none is marked.
-pub fn read_mark_at(section: &mut Section, default: Option<u32>) -> Result<Option<u32>> {
-    let at = match default {
-        Some(at) => Some(section.get("mark_at", at)?),
-        None => section.get_opt("mark_at")?,
-    };
-    match at {
-        Some(at) if at > 1 << 20 => {
-            Err(Error::config(format!("{}: {at} is not 0 to {}", section.place("mark_at"), 1u32 << 20)))
-        }
-        at => Ok(at),
-    }
+    let slots = Slots::slots(section, default)?;
+    let hold = Slots::slot_in_transmission(section)?;
+    Ok((own.unwrap_or(slots), hold))
 }
 
 /// Frames that leave while others wait are marked.
