@@ -7,11 +7,11 @@
 #[cfg(test)]
 mod tests;
 
+use pktgen_core::Result;
 use pktgen_core::config::Section;
 use pktgen_core::record::{Counter, PacketId, Received};
 use pktgen_core::time::Time;
 use pktgen_core::topology::NodeId;
-use pktgen_core::Result;
 use pktgen_engine::endpoint::roster::received_in_training;
 use pktgen_engine::endpoint::rounds::ALL_WORKERS;
 use pktgen_engine::endpoint::{Delivery, Facts, Host, Outgoing, Receiver, Server, ServerEnd};
