@@ -23,6 +23,8 @@ pub(super) const ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const HEAD: usize = 8;
 /// The length again, after it.
 const TAIL: usize = 4;
+/// A packet's fields before its bytes.
+const FIXED: usize = 20;
 /// Interfaces that a section may describe.
 const INTERFACES_MAX: usize = 1 << 16;
 
@@ -63,6 +65,9 @@ impl Ng {
     /// The next packet; blocks on the way are read or skipped.
     #[inline]
     pub(super) fn next(&mut self, input: &mut Input) -> Result<Option<Found>> {
+        if let Some(found) = self.plain(input.held()) {
+            return Ok(Some(found));
+        }
         while let Some((kind, length)) = self.block(input)? {
             match kind {
                 PACKET | SIMPLE_PACKET | OBSOLETE_PACKET => {
@@ -81,6 +86,43 @@ impl Ng {
             }
         }
         Ok(None)
+    }
+
+    /// The packet that begins here, if nothing about it is unusual: all of a whole block is held, and little-endian. What this says of a
+    /// packet, [`Self::packet`] says too.
+    #[inline]
+    fn plain(&self, held: &[u8]) -> Option<Found> {
+        let head = held.first_chunk::<{ HEAD + FIXED }>()?;
+        let field = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (length, kept, len) = (field(4) as usize, field(20) as usize, field(24));
+        let start = HEAD + FIXED;
+        let block = held.get(..length)?;
+        let (before, again) = block.split_last_chunk::<TAIL>()?;
+        let usual = self.order == Order::Little
+            && field(0) == PACKET
+            && length.is_multiple_of(4)
+            && length <= BLOCK_MAX
+            && u32::from_le_bytes(*again) as usize == length;
+        if !usual || before.len() < start || kept > before.len() - start {
+            return None;
+        }
+        let index = field(8);
+        let interface = self.interfaces.get(index as usize)?;
+        let ticks = u64::from(field(12)) << 32 | u64::from(field(16));
+        let beyond = match before.get(start + kept.next_multiple_of(4)..) {
+            Some(rest) if !rest.is_empty() => self.beyond(rest),
+            _ => None,
+        };
+        Some(Found {
+            section: self.sections - 1,
+            interface: index,
+            link_type: interface.link_type,
+            time: Some(interface.ticks.stamp(ticks, interface.offset_ps + beyond.unwrap_or(0))),
+            resolution_ps: if beyond.is_some() { 1 } else { interface.ticks.ps() },
+            len,
+            whole: length,
+            bytes: start..start + kept,
+        })
     }
 
     /// Kind and length of the block that begins here; none at the end.
@@ -227,7 +269,7 @@ impl Ng {
     fn packet(&self, input: &Input, kind: u32, length: usize) -> Result<Found> {
         let (at, order) = (input.offset(), self.order);
         let body = &input.held()[HEAD..length - TAIL];
-        let fixed = if kind == SIMPLE_PACKET { 4 } else { 20 };
+        let fixed = if kind == SIMPLE_PACKET { 4 } else { FIXED };
         if body.len() < fixed {
             let what = format!("a packet's block of {length} bytes; {} are the least", HEAD + fixed + TAIL);
             return Err(input.damage(at, what));
@@ -277,6 +319,7 @@ impl Ng {
 
 impl Ng {
     /// Picoseconds that our own writer put into a packet's options. Others' options may be damaged without harm.
+    #[inline]
     fn beyond(&self, mut rest: &[u8]) -> Option<i128> {
         while rest.len() >= 4 {
             let (code, len) = (self.order.u16(rest, 0), usize::from(self.order.u16(rest, 2)));
@@ -295,4 +338,58 @@ impl Ng {
 fn short(input: &Input, at: u64, kind: u32, length: usize, have: u64) -> crate::Error {
     let what = format!("a block of kind {kind:#x} has {length} bytes, and the file ends after {have} of them");
     input.damage(at, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A packet's block of our own writer's form, little-endian.
+    fn block(index: u32, kept: &[u8], len: u32, remainder: Option<u32>) -> Vec<u8> {
+        let mut body = Vec::new();
+        [index, 5, 0x8000_0001, kept.len() as u32, len].iter().for_each(|word| body.extend(word.to_le_bytes()));
+        body.extend(kept);
+        body.resize(body.len().next_multiple_of(4), 0);
+        if let Some(ps) = remainder {
+            body.extend([REMAINDER.to_le_bytes(), 8u16.to_le_bytes()].concat());
+            [REMAINDER_OWNER, ps, 0].iter().for_each(|word| body.extend(word.to_le_bytes()));
+        }
+        let length = (HEAD + body.len() + TAIL) as u32;
+        [&PACKET.to_le_bytes()[..], &length.to_le_bytes(), &body, &length.to_le_bytes()].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn the_plain_way_says_what_the_long_way_says(
+            index in 0u32..3, kept in prop::collection::vec(any::<u8>(), 0..40), more in 0u32..9, remainder in prop::option::of(any::<u32>()),
+            change in prop::option::of((0usize..90, any::<u8>())), cut in 0usize..6, big: bool,
+        ) {
+            let mut bytes = block(index, &kept, kept.len() as u32 + more, remainder);
+            if let Some((at, value)) = change && let Some(byte) = bytes.get_mut(at) {
+                *byte = value;
+            }
+            bytes.truncate(bytes.len() - cut);
+            let order = if big { Order::Big } else { Order::Little };
+            let interfaces = vec![Interface::new(1, 0), Interface::new(101, 9)];
+            let mut ng = Ng { order, sections: 1, interfaces, anchor_unix_ns: None };
+            let mut input = Input::new(Box::new(Cursor::new(bytes.clone())), Path::new("x"));
+            let plain = ng.plain(&bytes);
+            let long = match ng.block(&mut input) {
+                Ok(Some((kind, length))) if kind == PACKET => {
+                    ng.whole(&mut input, kind, length).and_then(|()| ng.packet(&input, kind, length)).ok()
+                }
+                _ => None,
+            };
+            if big {
+                prop_assert_eq!(plain, None);
+            } else {
+                prop_assert_eq!(plain, long);
+            }
+        }
+    }
 }

@@ -50,6 +50,7 @@ impl Interface {
 }
 
 /// A packet's place in what the input holds.
+#[derive(Debug, PartialEq)]
 pub(super) struct Found {
     pub(super) section: u32,
     pub(super) interface: u32,
