@@ -5,6 +5,7 @@ mod device;
 mod dump;
 mod listen;
 mod looking;
+mod query;
 mod ranks;
 mod scale;
 
@@ -21,6 +22,7 @@ pub(crate) use device::{Captured, Device, DeviceOf};
 pub(crate) use dump::Dump;
 pub(crate) use listen::ListenFlags;
 pub(crate) use looking::Looking;
+pub(crate) use query::Query;
 pub(crate) use ranks::Ranks;
 pub(crate) use scale::Scale;
 
@@ -76,6 +78,8 @@ pub(crate) enum Command {
     Merge(Merge),
     /// Metrics of run dirs, of captures (pcap, pcapng), or of tables made of them
     Analyze(Box<Analyze>),
+    /// SQL over run dirs, sweeps and captures: one SELECT over documented tables, in bounded memory (docs/query.md)
+    Query(Query),
     /// Streams, metrics and verdict of runs as lines that two versions are compared by
     Dump(Dump),
     /// Reports from run dirs: html, markdown, json; with --baseline or several RUNs, which is better

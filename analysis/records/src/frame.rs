@@ -27,7 +27,7 @@ macro_rules! primitives {
 pub(crate) use primitives;
 
 /// The rows of a batch.
-pub(crate) fn frame(batch: RecordBatch) -> PolarsResult<DataFrame> {
+pub fn frame(batch: RecordBatch) -> PolarsResult<DataFrame> {
     let rows = batch.num_rows();
     let (schema, arrays, _) = batch.into_parts();
     let columns = schema.fields().iter().zip(arrays).map(|(field, array)| column(field.name(), array));
@@ -80,7 +80,7 @@ fn lists(name: PlSmallStr, array: &ArrayRef) -> ListChunked {
 }
 
 /// The rows of a frame, all of whose columns may have empty cells.
-pub(crate) fn batch(frame: &DataFrame) -> PolarsResult<RecordBatch> {
+pub fn batch(frame: &DataFrame) -> PolarsResult<RecordBatch> {
     let mut fields = Vec::new();
     let mut arrays = Vec::new();
     for column in frame.columns() {

@@ -16,7 +16,7 @@ pub mod analyze;
 pub mod batches;
 pub mod canonical;
 pub mod fates;
-mod frame;
+pub mod frame;
 pub mod goal;
 pub mod human;
 pub mod labels;

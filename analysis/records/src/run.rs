@@ -199,33 +199,7 @@ impl RunData {
 
     /// The same; with `no_verify` whatever the files' digests say.
     pub fn open_with(dir: &Path, no_verify: bool) -> Result<RunData> {
-        let path = dir.join("manifest.json");
-        let text = read_text(&path, "a run dir")?;
-        let manifest: Manifest = parse_json(&path, &text, "a run dir")?;
-        // A killed part, too, is first of all a part.
-        match manifest.part.as_deref() {
-            Some("frames") => {
-                let what = "it holds the frames of an interface, which are a capture and no run: pktgen analyze DIR, by itself";
-                return Err(Error::data(dir, what));
-            }
-            Some(part) => {
-                let what = format!(
-                    "it is the {part} part of a run; join the parts: pktgen merge WORKERS DEVICE SERVER -o WHOLE"
-                );
-                return Err(Error::data(dir, what));
-            }
-            None => {}
-        }
-        if manifest.state == RunState::Running {
-            return Err(Error::data(
-                dir,
-                format!(
-                    "the run was killed, or is still under way: its state is \"running\" and its streams are Arrow \
-                     IPC; if it was killed, `pktgen analyze --recover {}` keeps all up to the last whole batch",
-                    dir.display()
-                ),
-            ));
-        }
+        let (text, manifest) = open_manifest(dir)?;
         let verified = if no_verify { Verified::Waived } else { verify_run(dir, text.as_bytes(), &manifest.files)? };
         let records = if manifest.records == "full" { Some(Records::read(dir)?) } else { None };
         let (states, rounds) = (read_states(dir)?, Rounds::read(dir, &manifest)?);
@@ -238,6 +212,38 @@ impl RunData {
         let stamps = read_stamps(dir)?;
         Ok(RunData { dir: dir.to_owned(), manifest, records, states, rounds, lanes, names, stamps, verified })
     }
+}
+
+/// The manifest of the whole, finished run in `dir`, and its text.
+pub fn open_manifest(dir: &Path) -> Result<(String, Manifest)> {
+    let path = dir.join("manifest.json");
+    let text = read_text(&path, "a run dir")?;
+    let manifest: Manifest = parse_json(&path, &text, "a run dir")?;
+    // A killed part, too, is first of all a part.
+    match manifest.part.as_deref() {
+        Some("frames") => {
+            let what =
+                "it holds the frames of an interface, which are a capture and no run: pktgen analyze DIR, by itself";
+            return Err(Error::data(dir, what));
+        }
+        Some(part) => {
+            let what =
+                format!("it is the {part} part of a run; join the parts: pktgen merge WORKERS DEVICE SERVER -o WHOLE");
+            return Err(Error::data(dir, what));
+        }
+        None => {}
+    }
+    if manifest.state == RunState::Running {
+        return Err(Error::data(
+            dir,
+            format!(
+                "the run was killed, or is still under way: its state is \"running\" and its streams are Arrow \
+                 IPC; if it was killed, `pktgen analyze --recover {}` keeps all up to the last whole batch",
+                dir.display()
+            ),
+        ));
+    }
+    Ok((text, manifest))
 }
 
 /// Whether the run in `dir` was left unfinished: a stream is still Arrow IPC, or the manifest says that it is running.

@@ -20,6 +20,7 @@ mod merge;
 mod part;
 mod place;
 mod plots;
+mod query;
 mod ranks;
 mod replay;
 mod report;
@@ -44,6 +45,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Capture(args) => capture::run(args, ui),
         Command::Merge(args) => merge::run(&args, ui),
         Command::Analyze(args) => analyze::run(*args, ui),
+        Command::Query(args) => query::run(&args, ui),
         Command::Dump(args) => dump::run(&args, ui),
         Command::Report(args) => report::run(args, ui),
         Command::History(args) => history::run(args, ui),

@@ -35,6 +35,7 @@ mod parts;
 mod pktgen;
 mod place;
 mod provenance;
+mod query;
 mod queues;
 mod ranks;
 mod reduce;

@@ -1,0 +1,357 @@
+//! A folder that is asked: its runs or captures, their tables, and the execution of a statement over them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pktgen_capture::replay::is_tables;
+use pktgen_capture::tables::TablesIndex;
+use pktgen_core::record::digest::{check_files, is_sealed, unsealed};
+use pktgen_core::record::{BOOKS, Facts, ITERATIONS, Manifest, RECEIVED, RESULTS, SENT, STATES, Verified, judge};
+use pktgen_core::{Error, Result, quiet};
+use pktgen_records::Note;
+use pktgen_records::run::open_manifest;
+use pktgen_report::run_dirs;
+use pktgen_report::sweep::{in_parallel, read_sweep};
+use polars::prelude::*;
+use polars::sql::SQLContext;
+
+use crate::exact::Functions;
+use crate::memory::{Budget, LEAST, size, watched};
+use crate::output::Answer;
+use crate::scan::{Fault, Scan};
+use crate::source::Part;
+use crate::statement::Statement;
+use crate::tables::{Table, of_captures, of_runs};
+
+/// Choices of queries.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Read files whatever their digests say.
+    pub no_verify: bool,
+    /// Bytes that a query may hold.
+    pub memory: u64,
+}
+
+struct Run {
+    dir: PathBuf,
+    name: String,
+    labels: BTreeMap<String, String>,
+    manifest: Manifest,
+    text: String,
+}
+
+enum Content {
+    Runs(Vec<Run>),
+    Capture { dir: PathBuf, index: TablesIndex },
+}
+
+/// What a path holds, as tables.
+pub struct Database {
+    content: Content,
+    tables: Vec<Table>,
+    options: Options,
+    several: bool,
+    unread: Vec<(PathBuf, Error)>,
+}
+
+impl Database {
+    /// Opens a run dir, a sweep or a folder of tables of captures. Runs of a sweep that cannot be read are left out, and named.
+    pub fn open(path: &Path, options: Options) -> Result<Database> {
+        if options.memory < LEAST {
+            return Err(Error::config(format!("--memory {}: at least {}", size(options.memory), size(LEAST))));
+        }
+        if is_tables(path) {
+            let content = Content::Capture { dir: path.to_owned(), index: TablesIndex::read(path)? };
+            return Ok(Database { content, tables: of_captures(), options, several: true, unread: Vec::new() });
+        }
+        let sweep = read_sweep(path, options.no_verify)?;
+        // A run alone has a sweep.json that names the folder itself.
+        let several = sweep
+            .as_ref()
+            .is_some_and(|sweep| !matches!(sweep.runs.as_slice(), [one] if ["", "."].contains(&one.dir.as_str())));
+        let planned = sweep.map(|sweep| sweep.runs).unwrap_or_default();
+        let (mut runs, mut unread) = (Vec::new(), Vec::new());
+        for (i, listed) in run_dirs(path, options.no_verify)?.into_iter().enumerate() {
+            let opened = listed.check(options.no_verify).and_then(|()| open_manifest(&listed.dir));
+            match opened {
+                Ok((text, manifest)) => {
+                    let mut labels = planned.get(i).map_or_else(|| manifest.labels.clone(), |run| run.labels.clone());
+                    labels.remove("seed");
+                    let name = match planned.get(i).map(|run| run.dir.as_str()) {
+                        Some(name) if !["", "."].contains(&name) => name.to_owned(),
+                        _ => name_of(&listed.dir),
+                    };
+                    runs.push(Run { dir: listed.dir, name, labels, manifest, text });
+                }
+                Err(error) => unread.push((listed.dir, error)),
+            }
+        }
+        if runs.is_empty()
+            && let Some((_, error)) = unread.pop()
+        {
+            return Err(error);
+        }
+        let mut axes: Vec<String> =
+            runs.iter().flat_map(|run| run.labels.keys()).filter(|axis| *axis != "variant").cloned().collect();
+        axes.sort_unstable();
+        axes.dedup();
+        let own = of_runs(&axes);
+        let tables = if several { own.into_iter().map(Table::of_sweep).collect() } else { own };
+        Ok(Database { content: Content::Runs(runs), tables, options, several, unread })
+    }
+
+    /// Its tables.
+    pub fn tables(&self) -> &[Table] {
+        &self.tables
+    }
+
+    /// Runs that cannot be read, and why.
+    pub fn unread(&self) -> &[(PathBuf, Error)] {
+        &self.unread
+    }
+
+    fn runs(&self) -> &[Run] {
+        match &self.content {
+            Content::Runs(runs) => runs,
+            Content::Capture { .. } => &[],
+        }
+    }
+
+    /// What a reader of answers must know, by run: whether it is invalid first.
+    pub fn notes(&self) -> Vec<(PathBuf, Note)> {
+        let of = |run: &Run| {
+            let mut facts = Facts::of(&run.manifest);
+            facts.incidents.notes.extend(self.verified(run).note());
+            let validity = judge(&facts);
+            let text = || format!("the run is invalid: {}", validity.why());
+            let mut notes: Vec<Note> =
+                (!validity.is_valid()).then(|| Note { note: "invalid", text: text() }).into_iter().collect();
+            notes.extend(validity.notes.iter().map(|note| Note { note: note.code(), text: note.to_string() }));
+            notes.into_iter().map(|note| (run.dir.clone(), note)).collect::<Vec<_>>()
+        };
+        self.runs().iter().flat_map(of).collect()
+    }
+
+    fn verified(&self, run: &Run) -> Verified {
+        match (self.options.no_verify, run.manifest.files.is_empty()) {
+            (true, _) => Verified::Waived,
+            (false, true) => Verified::NoDigests,
+            (false, false) => Verified::Whole,
+        }
+    }
+
+    /// The answer to `sql`.
+    pub fn query(&self, sql: &str) -> Result<Answer> {
+        self.execute(sql, false)
+    }
+
+    /// The plan of `sql`, by lines.
+    pub fn explain(&self, sql: &str) -> Result<Answer> {
+        self.execute(sql, true)
+    }
+
+    fn execute(&self, sql: &str, explains: bool) -> Result<Answer> {
+        let statement = Statement::parse(sql, &self.tables)?;
+        let explained = explains && !statement.explains;
+        let budget = Arc::new(Budget::new(self.options.memory));
+        let (fault, doing) = (Fault::default(), Arc::new(Mutex::new("reading".to_owned())));
+        let mut scans = Vec::new();
+        let named = self.tables.iter().filter(|table| statement.tables.contains(table.name));
+        for table in named.clone() {
+            let parts = self.parts(table)?;
+            let (budget, fault, doing) = (budget.clone(), fault.clone(), doing.clone());
+            scans.push(Scan { table: table.clone(), parts, budget, fault, doing });
+        }
+        let names: Vec<&str> = named.map(|table| table.name).collect();
+        if !self.options.no_verify && !explained && !statement.explains {
+            let check = |run: &Run| run.check(&names);
+            in_parallel(self.runs(), &check, &mut |_, _| {}).into_iter().collect::<Result<()>>()?;
+        }
+        let job = move || {
+            let plan = quiet::attempt(|| plan(scans, &statement.guarded, explained, &budget, &doing));
+            let collect = |lazy: LazyFrame| quiet::attempt(|| lazy.collect()).unwrap_or_else(|| Err(gave_up()));
+            (plan.unwrap_or_else(|| Err(gave_up())).and_then(collect), statement, fault)
+        };
+        let tables = self.tables.clone();
+        watched(self.options.memory, "the query", move || {
+            let (outcome, statement, fault) = job();
+            let ours = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match (ours, outcome) {
+                (Some(ours), _) => Err(ours),
+                (None, Ok(frame)) => Answer::of(frame),
+                (None, Err(theirs)) => Err(statement.fault(&theirs.to_string(), &tables)),
+            }
+        })
+    }
+
+    /// The parts of a table; an error that says what a run must have if it has none.
+    fn parts(&self, table: &Table) -> Result<Vec<(Option<String>, Part)>> {
+        match &self.content {
+            Content::Capture { dir, index } => {
+                Ok(parts_of(dir, index, table.name)?.into_iter().map(|part| (Some(index.run.clone()), part)).collect())
+            }
+            Content::Runs(runs) if table.name == "runs" => Ok(vec![(None, Part::Rows(self.rows(runs, table)?))]),
+            Content::Runs(runs) => {
+                let part =
+                    |run: &Run| Ok((self.several.then(|| run.name.clone()), run.part(table, self.options.no_verify)?));
+                runs.iter().map(part).collect()
+            }
+        }
+    }
+
+    /// The table `runs`.
+    fn rows(&self, runs: &[Run], table: &Table) -> Result<DataFrame> {
+        let verdicts: Vec<_> = runs.iter().map(|run| judge(&Facts::of(&run.manifest))).collect();
+        let cells = table.columns.iter().map(|column| {
+            let name: PlSmallStr = column.name.as_str().into();
+            let text = |cell: &dyn Fn(&Run) -> Option<String>| {
+                Column::new(name.clone(), runs.iter().map(cell).collect::<Vec<_>>())
+            };
+            match column.name.as_str() {
+                "run" => text(&|run| Some(run.name.clone())),
+                "seed" => Column::new(name, runs.iter().map(|run| run.manifest.seed).collect::<Vec<_>>()),
+                "valid" => Column::new(name, verdicts.iter().map(|verdict| verdict.is_valid()).collect::<Vec<_>>()),
+                "notes" => {
+                    let notes = verdicts.iter().map(|verdict| {
+                        let why = (!verdict.is_valid()).then(|| verdict.why().to_string());
+                        let all: Vec<String> =
+                            why.into_iter().chain(verdict.notes.iter().map(ToString::to_string)).collect();
+                        (!all.is_empty()).then(|| all.join("; "))
+                    });
+                    Column::new(name, notes.collect::<Vec<_>>())
+                }
+                "experiment" => text(&|run| Some(run.manifest.experiment.clone())),
+                "records" => text(&|run| Some(run.manifest.records.clone())),
+                axis => text(&|run| run.labels.get(axis).cloned()),
+            }
+        });
+        DataFrame::new(runs.len(), cells.collect()).map_err(crate::source::broken)
+    }
+}
+
+fn name_of(dir: &Path) -> String {
+    let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    whole.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn gave_up() -> PolarsError {
+    PolarsError::ComputeError("the query gave up inside polars; please report this".into())
+}
+
+/// What copies or indexes all rows that it is over: its name, how plans write it, and for each byte of rows the hundredths it holds.
+const OPERATIONS: [(&str, &str, u64); 5] = [
+    ("ORDER BY", "SORT BY", 150),
+    ("JOIN", "JOIN:", 150),
+    ("OVER", ".over(", 150),
+    ("GROUP BY", "AGGREGATE", 100),
+    ("DISTINCT", "UNIQUE", 100),
+];
+
+/// The plan of a statement over `scans`, and what it may hold; with `explained` the plan as rows of text.
+fn plan(
+    scans: Vec<Scan>,
+    sql: &str,
+    explained: bool,
+    budget: &Budget,
+    doing: &Mutex<String>,
+) -> PolarsResult<LazyFrame> {
+    let mut context = SQLContext::new().with_function_registry(Functions::all());
+    let mut tables = Vec::new();
+    for scan in scans {
+        let name = scan.table.name;
+        tables.push((name, scan.table.columns.len()));
+        context.register(name, scan.lazy()?);
+    }
+    let lazy = context.execute(sql)?;
+    let text = lazy.describe_optimized_plan()?;
+    let found = OPERATIONS.iter().filter(|(_, mark, _)| text.contains(mark));
+    let found: Vec<_> = found.map(|(name, _, times)| (*name, *times)).collect();
+    if !found.is_empty() {
+        let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
+        *doing.lock().unwrap_or_else(PoisonError::into_inner) = format!("{} over", names.join(", "));
+    }
+    budget.plan(&found);
+    if explained {
+        let lines = named_scans(&text, &tables);
+        return Ok(DataFrame::new_infer_height(vec![Column::new("plan".into(), lines)])?.lazy());
+    }
+    Ok(lazy)
+}
+
+/// The lines of a plan, in which polars names no table: one is known by the number of its columns.
+fn named_scans(plan: &str, tables: &[(&str, usize)]) -> Vec<String> {
+    let mut lines: Vec<String> = plan.lines().map(str::to_owned).collect();
+    for at in 0..lines.len() {
+        let columns = lines.get(at + 1).and_then(|line| line.split_once('/')?.1.strip_suffix(" COLUMNS")?.parse().ok());
+        let known: Vec<&str> = tables
+            .iter()
+            .filter(|(_, own)| columns.is_none_or(|columns: usize| *own == columns))
+            .map(|(name, _)| *name)
+            .collect();
+        lines[at] = lines[at].replace("Anonymous SCAN []", &format!("SCAN {}", known.join(" or ")));
+    }
+    lines
+}
+
+impl Run {
+    /// Refuses files of the named tables that are not what was written. Fates and metrics compare all of them.
+    fn check(&self, names: &[&str]) -> Result<()> {
+        let path = self.dir.join("manifest.json");
+        if !is_sealed(&path, self.text.as_bytes())? && !self.manifest.files.is_empty() {
+            return Err(unsealed(&path));
+        }
+        let read = |file: &str| file.strip_suffix(".parquet").is_some_and(|stream| names.contains(&stream));
+        let files = self.manifest.files.iter().filter(|(file, _)| read(file));
+        check_files(&self.dir, &files.map(|(file, digest)| (file.clone(), digest.clone())).collect())
+    }
+
+    fn part(&self, table: &Table, no_verify: bool) -> Result<Part> {
+        let dir = self.dir.clone();
+        let (records, name) = (self.manifest.records.as_str(), table.name);
+        let path = dir.join(format!("{name}.parquet"));
+        let there = match name {
+            "metrics" => return Ok(Part::Metrics { dir, no_verify }),
+            "fates" => records == "full",
+            SENT | RECEIVED | BOOKS | RESULTS => records != "none" && path.exists(),
+            ITERATIONS | STATES => path.exists(),
+            _ => false,
+        };
+        if !there {
+            let needs = table.needs;
+            let what = format!("it has no table `{name}`, which needs {needs}; its capture.records is \"{records}\"");
+            return Err(Error::config(format!("{}: {what}", dir.display())));
+        }
+        Ok(if name == "fates" { Part::Fates { dir, no_verify } } else { Part::Stream { path, name } })
+    }
+}
+
+/// The parts of a table of captures, by cluster and in order.
+fn parts_of(dir: &Path, index: &TablesIndex, side: &str) -> Result<Vec<Part>> {
+    let run = dir.join(side).join(format!("run={}", index.run));
+    let (mut found, form) = (Vec::new(), index.form.name());
+    if !run.exists() {
+        let what = format!("it has no table `{side}`: the capture of that side was not given to pktgen analyze");
+        return Err(Error::config(format!("{}: {what}", dir.display())));
+    }
+    for (cluster, folder) in numbered(&run, "cluster=", "")? {
+        for (part, path) in numbered(&folder, "part-", &format!(".{form}"))? {
+            found.push((cluster, part, path));
+        }
+    }
+    found.sort();
+    let formats = &index.formats;
+    Ok(found.into_iter().map(|(cluster, _, path)| Part::Capture { path, cluster, formats: formats.clone() }).collect())
+}
+
+/// What `folder` has that is called `before`, a number, and `after`.
+fn numbered(folder: &Path, before: &str, after: &str) -> Result<Vec<(i64, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(Error::io("read", folder))? {
+        let path = entry.map_err(Error::io("read", folder))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let number = name.strip_prefix(before).and_then(|name| name.strip_suffix(after)?.parse().ok());
+        found.extend(number.map(|number| (number, path)));
+    }
+    Ok(found)
+}

@@ -1,0 +1,70 @@
+//! Sums of integers that do not fit 64 bits are an error: polars would let them wrap.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use polars::prelude::udf::UserDefinedFunction;
+use polars::prelude::*;
+use polars::sql::{FunctionOptions, FunctionRegistry};
+
+/// Name of the function that statements have around what they sum.
+pub(crate) const GUARD: &str = "pktgen_summed";
+
+/// The functions of ours that polars calls.
+pub(crate) struct Functions(HashMap<&'static str, UserDefinedFunction>);
+
+impl Functions {
+    pub(crate) fn all() -> Arc<Functions> {
+        let same = |_: &Schema, fields: &[Field]| {
+            let of = &fields[0];
+            Ok(Field::new(of.name().clone(), wide(of.dtype())))
+        };
+        let guard = |columns: &mut [Column]| {
+            summed(&columns[0])?;
+            columns[0].cast(&wide(columns[0].dtype()))
+        };
+        let mut function = UserDefinedFunction::new(GUARD.into(), BaseColumnUdf::new(guard, same));
+        function.options = FunctionOptions::elementwise();
+        Arc::new(Functions(HashMap::from([(GUARD, function)])))
+    }
+}
+
+/// The type in which cells are summed.
+fn wide(of: &DataType) -> DataType {
+    match of {
+        DataType::UInt32 | DataType::Int32 => DataType::Int64,
+        other => other.clone(),
+    }
+}
+
+/// Refuses integers of which some could sum up to more than 64 bits hold.
+fn summed(column: &Column) -> PolarsResult<()> {
+    let (all, most) = match column.dtype() {
+        DataType::Int64 => {
+            let cells = column.i64()?;
+            (cells.iter().flatten().map(|cell| u128::from(cell.unsigned_abs())).sum::<u128>(), i64::MAX as u128)
+        }
+        DataType::UInt64 => (column.u64()?.iter().flatten().map(u128::from).sum(), u64::MAX as u128),
+        _ => return Ok(()),
+    };
+    polars_ensure!(
+        all <= most,
+        ComputeError: "SUM: the magnitudes of {} sum up to {all}, and its type holds {most}: SUM(CAST(… AS DOUBLE)) is \
+                       inexact and has no such limit", column.name()
+    );
+    Ok(())
+}
+
+impl FunctionRegistry for Functions {
+    fn register(&mut self, _: &str, _: UserDefinedFunction) -> PolarsResult<()> {
+        polars_bail!(InvalidOperation: "functions are fixed")
+    }
+
+    fn get_udf(&self, name: &str) -> PolarsResult<Option<UserDefinedFunction>> {
+        Ok(self.0.get(name).cloned())
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+}

@@ -1,0 +1,162 @@
+//! What a query may hold: counted while tables are read, and watched while polars computes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use pktgen_core::{Error, Result};
+
+/// Memory of this process is looked at so often.
+const EVERY: Duration = Duration::from_millis(5);
+/// Stack of the thread that plans and computes: as deep as the longest statement makes plans.
+const STACK: usize = 256 << 20;
+/// What a machine is taken to have that does not say.
+const UNKNOWN: u64 = 4 << 30;
+/// What a query may hold at least.
+pub const LEAST: u64 = 16 << 20;
+
+/// Half of this machine's memory.
+pub fn half_of_all() -> u64 {
+    let all = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
+    });
+    all.map_or(UNKNOWN, |kib| kib << 10) / 2
+}
+
+/// Memory of this process that is in use, in bytes; none where the system does not tell.
+fn resident() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    // The kernel counts pages of 4 KiB where this program runs.
+    text.split(' ').nth(1)?.parse::<u64>().ok().map(|pages| pages << 12)
+}
+
+/// Bytes as people write them.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{:.0} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.0} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// What the rows of a query's tables may hold.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limit: u64,
+    /// For every byte of rows, so many hundredths are held in all.
+    times: AtomicU64,
+    held: AtomicU64,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: u64) -> Budget {
+        Budget { limit, times: AtomicU64::new(100), held: AtomicU64::new(0) }
+    }
+
+    /// What the plan does beside reading: operations that copy or index all of their rows.
+    pub(crate) fn plan(&self, operations: &[(&'static str, u64)]) {
+        let times = 100 + operations.iter().map(|(_, times)| times).sum::<u64>();
+        self.times.store(times, Ordering::Relaxed);
+    }
+
+    /// Bytes held for `bytes` of rows.
+    fn in_all(&self, bytes: u64) -> u64 {
+        (u128::from(bytes) * u128::from(self.times.load(Ordering::Relaxed)) / 100).min(u128::from(u64::MAX)) as u64
+    }
+
+    /// Refuses what is known beforehand to be too much.
+    pub(crate) fn expect(&self, what: &str, bytes: u64, beside: u64) -> Result<()> {
+        let needs = self.in_all(bytes.saturating_add(self.held.load(Ordering::Relaxed))).saturating_add(beside);
+        if needs > self.limit { Err(self.refused(what, needs)) } else { Ok(()) }
+    }
+
+    /// Holds more rows; `done` of `all` rows of this table are read.
+    pub(crate) fn hold(&self, what: &str, bytes: u64, done: u64, all: Option<u64>) -> Result<()> {
+        let held = self.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if self.in_all(held) <= self.limit {
+            return Ok(());
+        }
+        let share = all.filter(|all| *all > 0).map_or(1.0, |all| (done as f64 / all as f64).clamp(1e-6, 1.0));
+        Err(self.refused(what, (self.in_all(held) as f64 / share) as u64))
+    }
+
+    fn refused(&self, what: &str, needs: u64) -> Error {
+        Error::config(format!(
+            "{what} needs about {}, --memory is {}: name fewer columns, choose rows by WHERE, or give more memory",
+            size(needs),
+            size(self.limit)
+        ))
+    }
+}
+
+/// What `job` gives, on a stack for deep trees.
+pub(crate) fn deep<T: Send>(job: impl FnOnce() -> T + Send) -> Result<T> {
+    let no_thread = |fault| Error::Host(format!("no thread for the query: {fault}"));
+    let gave_up = || Error::Invalid("the parser gave up; please report this".to_owned());
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, job).map_err(no_thread)?;
+        thread.join().map_err(|_| gave_up())
+    })
+}
+
+/// What `job` gives, in a thread of its own; an error if this process holds more than `limit` bytes more meanwhile. The job goes on
+/// then, until the process ends. `what` names it.
+pub(crate) fn watched<T: Send + 'static>(
+    limit: u64,
+    what: &str,
+    job: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (sender, receiver) = mpsc::channel();
+    let before = resident().unwrap_or(0);
+    let run = move || _ = sender.send(job());
+    let thread = thread::Builder::new().name("query".to_owned()).stack_size(STACK).spawn(run);
+    thread.map_err(|fault| Error::Host(format!("no thread for the query: {fault}")))?;
+    loop {
+        match receiver.recv_timeout(EVERY) {
+            Ok(answer) => return answer,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::Invalid("the query gave up inside polars; please report this".to_owned()));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let holds = resident().unwrap_or(0).saturating_sub(before);
+                if holds > limit {
+                    let (holds, limit) = (size(holds), size(limit));
+                    return Err(Error::config(format!(
+                        "{what} holds {holds} and is not done, --memory is {limit}: name fewer columns, choose rows by WHERE, or \
+                         give more memory"
+                    )));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_much_is_refused_with_what_it_needs() {
+        let budget = Budget::new(1_000_000);
+        budget.plan(&[("ORDER BY", 100)]);
+        budget.hold("`sent`", 400_000, 1, Some(10)).unwrap();
+        let refused = budget.hold("`sent`", 200_000, 5, Some(10)).unwrap_err().to_string();
+        assert!(refused.starts_with("`sent` needs about 2 MB, --memory is 1 MB: "), "{refused}");
+        assert!(Budget::new(10).expect("x", 5, 5).is_ok() && Budget::new(10).expect("x", 5, 6).is_err());
+    }
+
+    #[test]
+    fn a_job_that_holds_too_much_is_left() {
+        assert_eq!(watched(1 << 40, "it", || Ok(3)).unwrap(), 3);
+        let greedy = || {
+            let held: Vec<Vec<u8>> = (0..200).map(|_| vec![1; 1 << 20]).collect();
+            // Until the watcher has seen it, which ends the wait: the other end is gone when the test is.
+            thread::sleep(EVERY * 200);
+            Ok(held.len())
+        };
+        let refused = watched(1 << 20, "it", greedy).unwrap_err().to_string();
+        assert!(refused.starts_with("it holds ") && refused.contains("--memory is 1 MB"), "{refused}");
+    }
+}

@@ -1,0 +1,255 @@
+//! Answers as a table for people, JSON lines, CSV, Parquet or an Arrow stream. Integers are exact in all, empty cells are empty.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use pktgen_core::arrow::array::RecordBatch;
+use pktgen_core::arrow::ipc::writer::StreamWriter;
+use pktgen_core::printable::printable;
+use pktgen_core::{Error, Result};
+use pktgen_records::frame::batch;
+use polars::prelude::*;
+use serde_json::Value;
+
+use crate::source::broken;
+
+/// Rows that are written at a time.
+const ROWS: usize = 1 << 14;
+/// Rows whose cells say how wide a table for people is.
+const MEASURED: usize = 1000;
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Aligned columns, for people.
+    Table,
+    /// One JSON object per row.
+    Jsonl,
+    /// Comma-separated, with a header; texts that could be mistaken are quoted.
+    Csv,
+    /// Parquet, packed with Zstandard.
+    Parquet,
+    /// An Arrow IPC stream.
+    Arrow,
+}
+
+impl Form {
+    /// All.
+    pub const ALL: [Form; 5] = [Form::Table, Form::Jsonl, Form::Csv, Form::Parquet, Form::Arrow];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Form::Table => "table",
+            Form::Jsonl => "jsonl",
+            Form::Csv => "csv",
+            Form::Parquet => "parquet",
+            Form::Arrow => "arrow",
+        }
+    }
+}
+
+/// What a query gave.
+#[derive(Debug, Clone)]
+pub struct Answer(DataFrame);
+
+impl Answer {
+    /// Types that are written: integers of 64 bits, double precision, text, yes and no.
+    pub(crate) fn of(frame: DataFrame) -> Result<Answer> {
+        let rows = frame.height();
+        let cell = |column: &Column| {
+            let to = match column.dtype() {
+                DataType::UInt64 | DataType::Int64 | DataType::Float64 | DataType::String | DataType::Boolean => {
+                    return Ok(column.clone());
+                }
+                integer if integer.is_integer() => DataType::Int64,
+                float if float.is_float() => DataType::Float64,
+                DataType::Decimal(..) => DataType::Float64,
+                DataType::Null => DataType::String,
+                other => {
+                    let name = column.name();
+                    return Err(Error::config(format!(
+                        "SQL: the column \"{name}\" of the answer is {other:?}: CAST it to BIGINT, DOUBLE or TEXT"
+                    )));
+                }
+            };
+            column.strict_cast(&to).map_err(broken)
+        };
+        let columns = frame.columns().iter().map(cell).collect::<Result<Vec<_>>>()?;
+        Ok(Answer(DataFrame::new(rows, columns).map_err(broken)?))
+    }
+
+    /// Its columns' names.
+    pub fn columns(&self) -> Vec<&str> {
+        self.0.columns().iter().map(|column| column.name().as_str()).collect()
+    }
+
+    /// Its rows.
+    pub fn rows(&self) -> usize {
+        self.0.height()
+    }
+
+    /// A cell.
+    pub fn cell(&self, row: usize, column: usize) -> Value {
+        let Some(Ok(value)) = self.0.columns().get(column).map(|column| column.get(row)) else { return Value::Null };
+        match value {
+            AnyValue::Boolean(value) => value.into(),
+            AnyValue::String(value) => value.into(),
+            AnyValue::StringOwned(value) => value.as_str().into(),
+            AnyValue::Int64(value) => value.into(),
+            AnyValue::UInt64(value) => value.into(),
+            // What is not finite is none in JSON.
+            AnyValue::Float64(value) => value.into(),
+            _ => Value::Null,
+        }
+    }
+
+    /// Writes it.
+    pub fn write(&self, form: Form, out: &mut dyn Write) -> io::Result<()> {
+        match form {
+            Form::Table => self.table(out),
+            Form::Jsonl => self.lines(out),
+            Form::Csv => self.csv(out),
+            Form::Parquet => {
+                let level = ZstdLevel::try_new(1).map_err(io::Error::other)?;
+                let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+                let mut file = Vec::new();
+                let mut writer = ArrowWriter::try_new(&mut file, self.batch(0)?.schema(), Some(properties))
+                    .map_err(io::Error::other)?;
+                for from in self.slices() {
+                    writer.write(&self.batch(from)?).map_err(io::Error::other)?;
+                }
+                writer.close().map_err(io::Error::other)?;
+                out.write_all(&file)
+            }
+            Form::Arrow => {
+                let mut writer = StreamWriter::try_new(out, &self.batch(0)?.schema()).map_err(io::Error::other)?;
+                for from in self.slices() {
+                    writer.write(&self.batch(from)?).map_err(io::Error::other)?;
+                }
+                writer.finish().map_err(io::Error::other)
+            }
+        }
+    }
+
+    fn slices(&self) -> impl Iterator<Item = usize> {
+        (0..self.rows()).step_by(ROWS)
+    }
+
+    fn batch(&self, from: usize) -> io::Result<RecordBatch> {
+        batch(&self.0.slice(from as i64, ROWS)).map_err(io::Error::other)
+    }
+
+    fn cells(&self, row: usize) -> impl Iterator<Item = Value> {
+        (0..self.0.width()).map(move |column| self.cell(row, column))
+    }
+
+    fn lines(&self, out: &mut dyn Write) -> io::Result<()> {
+        let names: Arc<[String]> = self.columns().into_iter().map(|name| Value::from(name).to_string()).collect();
+        for row in 0..self.rows() {
+            for (column, (name, cell)) in names.iter().zip(self.cells(row)).enumerate() {
+                write!(out, "{}{name}:{cell}", if column == 0 { '{' } else { ',' })?;
+            }
+            out.write_all(if names.is_empty() { b"{}\n" } else { b"}\n" })?;
+        }
+        Ok(())
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        let quoted = |text: &str| {
+            let plain = !text.is_empty() && !text.contains(['"', ',', '\n', '\r']);
+            if plain { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
+        };
+        let text = |cell: Value| match cell {
+            Value::Null => String::new(),
+            Value::String(text) => quoted(&text),
+            other => other.to_string(),
+        };
+        writeln!(out, "{}", self.columns().into_iter().map(quoted).collect::<Vec<_>>().join(","))?;
+        for row in 0..self.rows() {
+            writeln!(out, "{}", self.cells(row).map(text).collect::<Vec<_>>().join(","))?;
+        }
+        Ok(())
+    }
+
+    /// Numbers to the right, texts to the left; wide cells beyond the first rows move what follows.
+    fn table(&self, out: &mut dyn Write) -> io::Result<()> {
+        let text = |cell: Value| match cell {
+            Value::Null => "-".to_owned(),
+            Value::String(text) => one_line(&text),
+            other => other.to_string(),
+        };
+        let names: Vec<String> = self.columns().into_iter().map(one_line).collect();
+        let left: Vec<bool> = self.0.columns().iter().map(|column| column.dtype().is_string()).collect();
+        let mut widths: Vec<usize> = names.iter().map(|name| name.chars().count()).collect();
+        for row in 0..self.rows().min(MEASURED) {
+            for (width, cell) in widths.iter_mut().zip(self.cells(row)) {
+                *width = (*width).max(text(cell).chars().count());
+            }
+        }
+        let mut line = |cells: &mut dyn Iterator<Item = String>| {
+            let padded = cells.zip(&widths).zip(&left).map(|((cell, width), left)| match left {
+                true => format!("{cell:<width$}"),
+                false => format!("{cell:>width$}"),
+            });
+            let padded = padded.collect::<Vec<_>>().join("  ");
+            writeln!(out, "{}", padded.trim_end())
+        };
+        line(&mut names.iter().cloned())?;
+        line(&mut widths.iter().map(|width| "-".repeat(*width)))?;
+        (0..self.rows()).try_for_each(|row| line(&mut self.cells(row).map(text)))
+    }
+}
+
+/// Without characters that control a terminal, or end a line.
+fn one_line(text: &str) -> String {
+    printable(&text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer() -> Answer {
+        let frame = DataFrame::new_infer_height(vec![
+            Column::new("id".into(), [Some(u64::MAX), None]),
+            Column::new("t".into(), [i64::MIN, 7]),
+            Column::new("x".into(), [0.1f64, f64::INFINITY]),
+            Column::new("n".into(), [1u32, 2]),
+            Column::new("text".into(), [Some("a,\"b\"\n\u{1b}"), Some("")]),
+        ]);
+        Answer::of(frame.unwrap()).unwrap()
+    }
+
+    fn written(form: Form) -> String {
+        let mut out = Vec::new();
+        answer().write(form, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn integers_are_exact_and_empty_cells_are_empty() {
+        assert_eq!(
+            written(Form::Jsonl),
+            "{\"id\":18446744073709551615,\"t\":-9223372036854775808,\"x\":0.1,\"n\":1,\"text\":\"a,\\\"b\\\"\\n\\u001b\"}\n\
+             {\"id\":null,\"t\":7,\"x\":null,\"n\":2,\"text\":\"\"}\n"
+        );
+        assert_eq!(
+            written(Form::Csv),
+            "id,t,x,n,text\n18446744073709551615,-9223372036854775808,0.1,1,\"a,\"\"b\"\"\n\u{1b}\"\n,7,,2,\"\"\n"
+        );
+        let table = written(Form::Table);
+        assert!(table.lines().all(|line| !line.contains('\u{1b}')), "{table}");
+        assert!(table.lines().nth(3).unwrap().trim_start().starts_with('-'), "{table}");
+    }
+
+    #[test]
+    fn what_has_no_form_is_refused_with_a_remedy() {
+        let list = Series::new("x".into(), [1i64]).implode().unwrap().into_series().into_column();
+        let refused = Answer::of(DataFrame::new_infer_height(vec![list]).unwrap()).unwrap_err().to_string();
+        assert!(refused.contains("the column \"x\"") && refused.contains("CAST"), "{refused}");
+    }
+}

@@ -1,0 +1,308 @@
+//! Where the rows of tables come from: the one file of this crate that reads records, runs and captures.
+//!
+//! Called by [`crate::scan`], part by part, for the columns that a query needs.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
+use pktgen_core::arrow::array::RecordBatch;
+use pktgen_core::record::{Edition, PacketId, SENT};
+use pktgen_core::regular::check_regular;
+use pktgen_core::{Error, Result, footer, quiet};
+use pktgen_records::batches::Batches;
+use pktgen_records::frame::frame;
+use pktgen_records::resolved::Resolved;
+use pktgen_records::{Analysis, Line, Options, analyze_run_with};
+use polars::prelude::*;
+
+use crate::fates;
+use crate::tables::{Column as Asked, Kind, LABELS, Made, NUMBERS};
+
+/// Rows that are decoded at a time.
+const ROWS: usize = 1 << 16;
+/// Bytes that resolving the fates or the metrics of a run holds for a row of `sent`, about.
+const RESOLVED: u64 = 220;
+
+/// Takes a batch; false if no more are needed.
+pub(crate) type Sink<'a> = dyn FnMut(DataFrame) -> Result<bool> + 'a;
+
+/// The rows of a table that are of one file or run.
+pub(crate) enum Part {
+    /// A stream of a run.
+    Stream { path: PathBuf, name: &'static str },
+    /// What became of a run's packets.
+    Fates { dir: PathBuf, no_verify: bool },
+    /// The metrics of a run.
+    Metrics { dir: PathBuf, no_verify: bool },
+    /// Rows at hand.
+    Rows(DataFrame),
+    /// A part of the tables of a capture: its columns by their names, and names of the formats.
+    Capture { path: PathBuf, cluster: i64, formats: Vec<String> },
+}
+
+/// A Parquet file of a stream, and what its footer says.
+fn open(path: &Path) -> Result<(File, ArrowReaderMetadata)> {
+    check_regular(path)?;
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    footer::check(&file, path, footer::OUR_ROWS)?;
+    let loaded = quiet::attempt(|| ArrowReaderMetadata::load(&file, Default::default()));
+    let torn =
+        |fault: String| format!("it is not a complete Parquet file ({fault}); was the run killed while writing it?");
+    let metadata = loaded.ok_or_else(|| gave_up(path))?.map_err(|fault| Error::data(path, torn(fault.to_string())))?;
+    Ok((file, metadata))
+}
+
+fn gave_up(path: &Path) -> Error {
+    Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again")
+}
+
+/// Rows of a stream's file.
+fn rows_of(path: &Path) -> Result<u64> {
+    Ok(open(path)?.1.metadata().file_metadata().num_rows().max(0) as u64)
+}
+
+impl Part {
+    /// Pieces that can be read apart: row groups.
+    pub(crate) fn pieces(&self) -> Result<usize> {
+        match self {
+            Part::Stream { path, .. } => Ok(open(path)?.1.metadata().num_row_groups()),
+            _ => Ok(1),
+        }
+    }
+
+    /// Its rows; none if that is known when they are read only.
+    pub(crate) fn rows(&self) -> Result<Option<u64>> {
+        match self {
+            Part::Stream { path, .. } => rows_of(path).map(Some),
+            Part::Fates { dir, .. } => rows_of(&dir.join(format!("{SENT}.parquet"))).map(Some),
+            Part::Rows(frame) => Ok(Some(frame.height() as u64)),
+            Part::Metrics { .. } | Part::Capture { .. } => Ok(None),
+        }
+    }
+
+    /// Bytes that reading it holds beside its rows.
+    pub(crate) fn held(&self) -> Result<u64> {
+        match self {
+            Part::Fates { dir, .. } | Part::Metrics { dir, .. } => {
+                let sent = dir.join(format!("{SENT}.parquet"));
+                Ok(if sent.exists() { rows_of(&sent)?.saturating_mul(RESOLVED) } else { 0 })
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// Gives `columns` of one of its pieces to `sink`, batch by batch.
+    pub(crate) fn read(&self, piece: usize, columns: &[&Asked], sink: &mut Sink) -> Result<()> {
+        match self {
+            Part::Stream { path, name } => read_stream(path, name, piece, columns, sink),
+            Part::Fates { dir, no_verify } => {
+                let (resolved, trains) = resolve(dir, *no_verify)?;
+                let rows = fates::frame(&resolved, trains, columns).map_err(broken)?;
+                drop(resolved);
+                in_slices(rows, sink)
+            }
+            Part::Metrics { dir, no_verify } => {
+                let options = Options { no_verify: *no_verify, ..Options::default() };
+                in_slices(of_lines(&analyze_run_with(dir, options)?.lines, columns).map_err(broken)?, sink)
+            }
+            Part::Rows(frame) => {
+                let names = columns.iter().map(|column| column.name.as_str());
+                in_slices(frame.select(names).map_err(broken)?, sink)
+            }
+            Part::Capture { path, cluster, formats } => {
+                let mut batches = Batches::open(path)?;
+                while let Some(batch) = batches.next_batch()? {
+                    let rows = batch.num_rows();
+                    let own = frame(batch).map_err(|fault| Error::data(path, fault.to_string()))?;
+                    let cell = |asked: &&Asked| match asked.name.as_str() {
+                        "cluster" => Ok(Column::new_scalar("cluster".into(), Scalar::from(*cluster), rows)),
+                        "format" => named(path, &own, asked, "format", |code| formats.get(code).map(String::as_str), 0),
+                        "format_code" => made(path, &own, &Asked { made: Made::Of("format"), ..(**asked).clone() }, 0),
+                        _ => made(path, &own, asked, 0),
+                    };
+                    let cells = columns.iter().map(cell).collect::<Result<Vec<_>>>()?;
+                    if !sink(DataFrame::new(rows, cells).map_err(broken)?)? {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// An error of polars about data in memory.
+pub(crate) fn broken(fault: PolarsError) -> Error {
+    Error::Invalid(format!("the query failed inside polars: {fault}; please report this"))
+}
+
+/// The resolved run, and whether it trains.
+fn resolve(dir: &Path, no_verify: bool) -> Result<(Resolved, bool)> {
+    let analysis = Analysis::open(dir, Options { no_verify, ..Options::default() })?;
+    let trains = analysis.rounds.is_some();
+    // Whether there are records was asked before the query was planned.
+    let resolved = analysis.resolved.ok_or_else(|| Error::data(dir, "fates need capture.records = \"full\""))?;
+    Ok((resolved, trains))
+}
+
+fn in_slices(frame: DataFrame, sink: &mut Sink) -> Result<()> {
+    let mut from = 0;
+    while from < frame.height() && sink(frame.slice(from as i64, ROWS))? {
+        from += ROWS;
+    }
+    Ok(())
+}
+
+fn read_stream(path: &Path, name: &str, group: usize, columns: &[&Asked], sink: &mut Sink) -> Result<()> {
+    let (file, metadata) = open(path)?;
+    let mut wanted: Vec<&str> = Vec::new();
+    for column in columns {
+        let sources: &[&str] = match &column.made {
+            Made::Of(source) | Made::Names(source, _) | Made::Bits(source, ..) => std::slice::from_ref(source),
+            Made::Packet => &["worker", "seq", "attempt"],
+            Made::Otherwise => &[],
+        };
+        wanted.extend(sources.iter().filter(|source| !wanted.contains(*source)).copied().collect::<Vec<_>>());
+    }
+    let torn =
+        |fault: &dyn std::fmt::Display| Error::data(path, format!("it is damaged: {fault}; run the experiment again"));
+    let edition = Edition::of(path, name, metadata.schema()).map_err(|fault| Error::data(path, fault))?;
+    let place = |name: &&str| {
+        let missing =
+            |_| Error::data(path, format!("a column is missing (\"{name}\"); is this a stream of a pktgen run?"));
+        metadata.schema().index_of(name).map_err(missing)
+    };
+    let places = edition.sources(&wanted).iter().map(place).collect::<Result<Vec<_>>>()?;
+    let mut at = (0..group).map(|group| metadata.metadata().row_group(group).num_rows() as usize).sum::<usize>();
+    let begin = || {
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone());
+        let mask = ProjectionMask::roots(builder.parquet_schema(), places);
+        builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(ROWS).build()
+    };
+    let mut batches = quiet::attempt(begin).ok_or_else(|| gave_up(path))?.map_err(|fault| torn(&fault))?;
+    loop {
+        let next = quiet::attempt(|| batches.next()).ok_or_else(|| gave_up(path))?;
+        let Some(batch) = next else { return Ok(()) };
+        let batch: RecordBatch =
+            edition.read(batch.map_err(|fault| torn(&fault))?, &wanted).map_err(|fault| torn(&fault))?;
+        let rows = batch.num_rows();
+        let own = frame(batch).map_err(|fault| Error::data(path, fault.to_string()))?;
+        let cells = columns.iter().map(|column| made(path, &own, column, at)).collect::<Result<Vec<_>>>()?;
+        at += rows;
+        if !sink(DataFrame::new(rows, cells).map_err(broken)?)? {
+            return Ok(());
+        }
+    }
+}
+
+/// The column that `asked` is of the columns in the file; its first row is row `at` there.
+fn made(path: &Path, own: &DataFrame, asked: &Asked, at: usize) -> Result<Column> {
+    let name = PlSmallStr::from_str(&asked.name);
+    let numbers = |source: &str| -> Result<UInt64Chunked> {
+        let column = source_column(path, own, source, Kind::Unsigned, false)?;
+        column.u64().cloned().map_err(broken)
+    };
+    match asked.made {
+        Made::Of(source) => Ok(source_column(path, own, source, asked.kind, asked.optional)?.with_name(name)),
+        Made::Names(source, names) => named(path, own, asked, source, |code| names.get(code).copied(), at),
+        Made::Packet => {
+            let [workers, seqs, attempts] = ["worker", "seq", "attempt"].map(numbers);
+            let (workers, seqs, attempts) = (workers?, seqs?, attempts?);
+            let parts = workers.into_no_null_iter().zip(seqs.into_no_null_iter()).zip(attempts.into_no_null_iter());
+            let ids = parts.map(|((worker, seq), attempt)| PacketId::new(worker as u32, seq as u32, attempt as u8).0);
+            Ok(UInt64Chunked::from_iter_values(name, ids).into_column())
+        }
+        Made::Bits(source, from, bits) => {
+            let values = numbers(source)?;
+            let cells = values.into_no_null_iter().map(|value| (value >> from & ((1 << bits) - 1)) as i64);
+            Ok(Int64Chunked::from_iter_values(name, cells).into_column())
+        }
+        Made::Otherwise => Ok(source_column(path, own, &asked.name, asked.kind, asked.optional)?),
+    }
+}
+
+/// A column of a file in the type of its table.
+fn source_column(path: &Path, own: &DataFrame, source: &str, kind: Kind, optional: bool) -> Result<Column> {
+    let column = own.column(source).map_err(|_| Error::data(path, format!("it has no column \"{source}\"")))?;
+    let found = column.dtype();
+    let fits = match kind {
+        Kind::Integer | Kind::Unsigned => found.is_integer(),
+        Kind::Float => found.is_primitive_numeric(),
+        Kind::Boolean => found.is_bool(),
+        Kind::Text => found.is_string(),
+    };
+    if !fits {
+        let what =
+            format!("column \"{source}\" holds {found:?}, not {}; is this a stream of a pktgen run?", kind.name());
+        return Err(Error::data(path, what));
+    }
+    let empty = column.null_count();
+    if empty > 0 && !optional {
+        return Err(Error::data(path, format!("column \"{source}\" has {empty} empty values but must have none")));
+    }
+    column.strict_cast(&data_type(kind)).map_err(|fault| Error::data(path, format!("column \"{source}\": {fault}")))
+}
+
+/// The names of the codes of a column.
+fn named<'a>(
+    path: &Path,
+    own: &DataFrame,
+    asked: &Asked,
+    source: &str,
+    name_of: impl Fn(usize) -> Option<&'a str>,
+    at: usize,
+) -> Result<Column> {
+    let codes = source_column(path, own, source, Kind::Unsigned, asked.optional)?;
+    let codes = codes.u64().map_err(broken)?;
+    let mut cells = StringChunkedBuilder::new(PlSmallStr::from_str(&asked.name), codes.len());
+    for (row, code) in codes.iter().enumerate() {
+        let name = code.map(|code| {
+            let unknown =
+                || Error::data(path, format!("row {}: {source} {code} is not known; update pktgen", at + row));
+            name_of(code as usize).ok_or_else(unknown)
+        });
+        cells.append_option(name.transpose()?);
+    }
+    Ok(cells.finish().into_column())
+}
+
+/// The type in polars.
+pub(crate) const fn data_type(kind: Kind) -> DataType {
+    match kind {
+        Kind::Integer => DataType::Int64,
+        Kind::Unsigned => DataType::UInt64,
+        Kind::Float => DataType::Float64,
+        Kind::Text => DataType::String,
+        Kind::Boolean => DataType::Boolean,
+    }
+}
+
+/// Lines of metrics as rows.
+fn of_lines(lines: &[Line], columns: &[&Asked]) -> PolarsResult<DataFrame> {
+    let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let cells = columns.iter().map(|column| {
+        let name = column.name.as_str();
+        let texts = |cell: &dyn Fn(&Line) -> Option<String>| {
+            Column::new(name.into(), lines.iter().map(cell).collect::<Vec<Option<String>>>())
+        };
+        match name {
+            "metric" => texts(&|line| Some(line.metric.to_string())),
+            "unit" => texts(&|line| Some(line.unit.to_string())),
+            "value" => Column::new(name.into(), lines.iter().map(|line| line.value).collect::<Vec<_>>()),
+            "key" => texts(&Line::key),
+            "other" => texts(&|line| {
+                let others = line.labels.iter().filter(|(label, _)| !LABELS.contains(&label.as_str()));
+                let others: Vec<_> = others.map(|(label, value)| format!("{label}={}", text(value))).collect();
+                (!others.is_empty()).then(|| others.join(" "))
+            }),
+            _ if NUMBERS.contains(&name) => {
+                let number = |line: &Line| line.labels.get(name).and_then(|value| text(value).parse::<i64>().ok());
+                Column::new(name.into(), lines.iter().map(number).collect::<Vec<_>>())
+            }
+            _ => texts(&|line| line.labels.get(name).map(text)),
+        }
+    });
+    DataFrame::new(lines.len(), cells.collect())
+}

@@ -1,0 +1,363 @@
+//! One SELECT, or EXPLAIN of one, and nothing else: checked on the parsed statement, before polars sees a word of it.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use pktgen_core::registry::suggest;
+use pktgen_core::{Error, Result};
+use sqlparser::ast::{
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Statement as Parsed,
+    TableFactor, Value, Visit, VisitMut, Visitor, VisitorMut,
+};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::{Parser, ParserError, ParserOptions};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+use crate::exact::GUARD;
+use crate::memory::deep;
+use crate::tables::Table;
+
+/// Longest statement, in bytes.
+const BYTES: usize = 32 << 10;
+/// Most words and marks: plans are as deep as chains of them are long.
+const TOKENS: usize = 2000;
+/// How deeply parentheses and subqueries may nest.
+const DEPTH: usize = 50;
+
+/// A statement that may be executed.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    /// As it was written.
+    text: String,
+    tokens: Vec<TokenWithSpan>,
+    /// For polars: with guards around sums.
+    pub(crate) guarded: String,
+    /// It asks for the plan.
+    pub(crate) explains: bool,
+    /// The tables that it names.
+    pub(crate) tables: BTreeSet<String>,
+}
+
+fn at(place: Location, what: impl std::fmt::Display) -> Error {
+    Error::config(format!("SQL, line {}, column {}: {what}", place.line, place.column))
+}
+
+/// The parser's own place, which is at the end of its messages, before them.
+fn parser_fault(fault: ParserError) -> Error {
+    let text = match fault {
+        ParserError::RecursionLimitExceeded => {
+            return Error::config(format!("SQL: the statement nests more than {DEPTH} levels deep"));
+        }
+        ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
+    };
+    let place = text.rsplit_once(" at Line: ").and_then(|(what, place)| {
+        let (line, column) = place.split_once(", Column: ")?;
+        let place = Location { line: line.parse().ok()?, column: column.parse().ok()? };
+        Some(at(place, what))
+    });
+    // A statement that ends too early has no place but its end.
+    place.unwrap_or_else(|| Error::config(format!("SQL: {text}")))
+}
+
+impl Statement {
+    /// Parses `text`, which may name `tables`.
+    pub(crate) fn parse(text: &str, tables: &[Table]) -> Result<Statement> {
+        if text.len() > BYTES {
+            return Err(Error::config(format!("SQL: the statement has {} bytes, and may have {BYTES}", text.len())));
+        }
+        let tokens = Tokenizer::new(&GenericDialect, text).tokenize_with_location();
+        let tokens = tokens.map_err(|fault| at(fault.location, fault.message))?;
+        let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
+        if words > TOKENS {
+            return Err(Error::config(format!(
+                "SQL: the statement has {words} words and marks, and may have {TOKENS}"
+            )));
+        }
+        // Chains of operators are trees as deep as they are long.
+        let parse = || Statement::checked(text, tokens, tables);
+        deep(parse)?
+    }
+
+    fn checked(text: &str, tokens: Vec<TokenWithSpan>, tables: &[Table]) -> Result<Statement> {
+        let options = ParserOptions { trailing_commas: true, ..ParserOptions::default() };
+        let parser = Parser::new(&GenericDialect).with_recursion_limit(DEPTH).with_options(options);
+        let parsed = parser.with_tokens_with_locations(tokens.clone()).parse_statements().map_err(parser_fault)?;
+        let mut parsed = match <[Parsed; 1]>::try_from(parsed) {
+            Ok([one]) => one,
+            Err(others) => {
+                let what = if others.is_empty() { "there is no statement" } else { "there are several statements" };
+                return Err(Error::config(format!(
+                    "SQL: {what}; one SELECT, WITH … SELECT or EXPLAIN SELECT is executed"
+                )));
+            }
+        };
+        let (query, explains) = match &parsed {
+            Parsed::Query(query) => (query, false),
+            Parsed::Explain { statement, analyze: false, .. } => match statement.as_ref() {
+                Parsed::Query(query) => (query, true),
+                other => return Err(refused(other)),
+            },
+            other => return Err(refused(other)),
+        };
+        let mut check = Check { tables, ctes: BTreeSet::new(), named: BTreeSet::new() };
+        let mut names = Names::default();
+        let _ = query.visit(&mut names);
+        check.ctes = names.ctes;
+        if let ControlFlow::Break(fault) = query.visit(&mut check) {
+            return Err(fault);
+        }
+        let named = check.named;
+        if let ControlFlow::Break(fault) = VisitMut::visit(&mut parsed, &mut Guards) {
+            return Err(fault);
+        }
+        Ok(Statement { text: text.to_owned(), tokens, guarded: parsed.to_string(), explains, tables: named })
+    }
+
+    /// An error of polars about this statement, with the place of the first name in it that the error quotes.
+    pub(crate) fn fault(&self, fault: &str, tables: &[Table]) -> Error {
+        let fault = fault.replace(&format!("{GUARD}("), "(");
+        let known: Vec<&str> =
+            tables.iter().filter(|table| self.tables.contains(table.name)).flat_map(Table::names).collect();
+        // Behind that, polars lists what there is.
+        let cause = fault.split("; valid ").next().unwrap_or_default();
+        let quoted = |word: &str| ["\"", "'", "`"].iter().any(|mark| cause.contains(&format!("{mark}{word}{mark}")));
+        let named = self.tokens.iter().find_map(|token| match &token.token {
+            Token::Word(word) if quoted(&word.value) => Some((token.span.start, word.value.as_str())),
+            _ => None,
+        });
+        let first = cause.lines().next().unwrap_or_default();
+        // What polars suggests, or lists, is of its own words.
+        let missing = fault.contains("unable to find column") || fault.contains("not found");
+        match named {
+            Some((place, word)) if missing && !known.contains(&word) && !first.contains("function") => {
+                let near = suggest(word, &known);
+                let known = if near.is_empty() { format!("; there are: {}", known.join(", ")) } else { near };
+                at(place, format!("there is no column \"{word}\" here{known}"))
+            }
+            Some((place, word)) if first.contains("function") => {
+                let near = suggest(&word.to_lowercase(), &polars::sql::keywords::all_functions());
+                at(place, format!("{first}{near}"))
+            }
+            Some((place, _)) => at(place, first),
+            None => Error::config(format!("SQL: {first}, in: {}", self.text.trim())),
+        }
+    }
+}
+
+/// A statement that does something else than reading, by its first word.
+fn refused(parsed: &Parsed) -> Error {
+    let text = parsed.to_string();
+    let word = text.split_whitespace().next().unwrap_or_default().to_owned();
+    Error::config(format!(
+        "SQL: {word} is refused: one SELECT, WITH … SELECT or EXPLAIN SELECT is executed, and nothing else"
+    ))
+}
+
+/// Names that a statement gives to queries.
+#[derive(Default)]
+struct Names {
+    ctes: BTreeSet<String>,
+}
+
+impl Visitor for Names {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let with = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.ctes.extend(with.map(|cte| cte.alias.name.value.clone()));
+        ControlFlow::Continue(())
+    }
+}
+
+/// Refuses what is not reading of tables that there are.
+struct Check<'a> {
+    tables: &'a [Table],
+    ctes: BTreeSet<String>,
+    named: BTreeSet<String>,
+}
+
+impl Check<'_> {
+    fn is_table(&self, name: &str) -> bool {
+        self.tables.iter().any(|table| table.name == name)
+    }
+
+    /// A name of the statement's own that is a table's would mean either.
+    fn own(&self, name: &Ident) -> ControlFlow<Error> {
+        if !self.is_table(&name.value) {
+            return ControlFlow::Continue(());
+        }
+        let what = format!("\"{}\" is a table: give the query or alias another name", name.value);
+        ControlFlow::Break(at(name.span.start, what))
+    }
+}
+
+impl Visitor for Check<'_> {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
+        let refuse = |what: &str| ControlFlow::Break(at(query.span().start, format!("{what} is refused")));
+        for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
+            self.own(&cte.alias.name)?;
+        }
+        match &query.with {
+            Some(with) if with.recursive => return refuse("WITH RECURSIVE"),
+            _ => {}
+        }
+        if !query.locks.is_empty() || query.for_clause.is_some() {
+            return refuse("FOR");
+        }
+        if query.settings.is_some() || query.format_clause.is_some() || !query.pipe_operators.is_empty() {
+            return refuse("SETTINGS, FORMAT and |>");
+        }
+        body(&query.body)
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
+        match &select.into {
+            Some(_) => ControlFlow::Break(at(select.span().start, "SELECT INTO is refused: nothing is written")),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Error> {
+        let refuse = |what: &str| ControlFlow::Break(at(factor.span().start, what));
+        let alias = match factor {
+            TableFactor::Table { args: Some(_), name, .. } => {
+                return refuse(&format!(
+                    "{name}(…) is refused: tables are those of the run, and no functions or files"
+                ));
+            }
+            TableFactor::Table {
+                name,
+                alias,
+                version: None,
+                with_ordinality: false,
+                json_path: None,
+                sample: None,
+                ..
+            } => {
+                let [ObjectNamePart::Identifier(name)] = name.0.as_slice() else {
+                    return refuse(&format!("{name} is refused: tables have names of one word"));
+                };
+                if let Some(alias) = alias.as_ref().filter(|alias| alias.name.value != name.value) {
+                    self.own(&alias.name)?;
+                }
+                &None
+            }
+            TableFactor::Derived { lateral: false, sample: None, alias, .. } => alias,
+            TableFactor::NestedJoin { alias, .. } => alias,
+            _ => return refuse("only tables, subqueries and joins stand in FROM: functions are refused"),
+        };
+        alias.as_ref().map_or(ControlFlow::Continue(()), |alias| self.own(&alias.name))
+    }
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<Error> {
+        let [ObjectNamePart::Identifier(name)] = relation.0.as_slice() else {
+            return ControlFlow::Break(at(relation.span().start, format!("{relation} is no table")));
+        };
+        if self.is_table(&name.value) {
+            self.named.insert(name.value.clone());
+        } else if !self.ctes.contains(&name.value) {
+            let mut names: Vec<&str> = self.tables.iter().map(|table| table.name).collect();
+            names.extend(self.ctes.iter().map(String::as_str));
+            let what = format!(
+                "there is no table \"{}\"{}; there are: {}",
+                name.value,
+                suggest(&name.value, &names),
+                names.join(", ")
+            );
+            return ControlFlow::Break(at(name.span.start, what));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Refuses what writes, as PostgreSQL allows it within WITH.
+fn body(of: &SetExpr) -> ControlFlow<Error> {
+    let refuse = |parsed: &Parsed| ControlFlow::Break(refused(parsed));
+    match of {
+        SetExpr::Insert(parsed) | SetExpr::Update(parsed) | SetExpr::Delete(parsed) | SetExpr::Merge(parsed) => {
+            refuse(parsed)
+        }
+        SetExpr::Table(_) => ControlFlow::Break(Error::config("SQL: TABLE is refused: SELECT * FROM … does the same")),
+        SetExpr::SetOperation { left, right, .. } => {
+            body(left)?;
+            body(right)
+        }
+        SetExpr::Select(_) | SetExpr::Query(_) | SetExpr::Values(_) => ControlFlow::Continue(()),
+    }
+}
+
+/// Counts and ranks, which are integers of 32 bits in polars: of 64 as all others, lest their differences wrap.
+const COUNTS: [&str; 9] =
+    ["count", "row_number", "rank", "dense_rank", "length", "char_length", "octet_length", "bit_length", "strpos"];
+
+/// Puts a guard around what is summed, and makes counts integers of 64 bits.
+struct Guards;
+
+impl VisitorMut for Guards {
+    type Break = Error;
+
+    /// What orders groups is a column of the answer to polars: an aggregate that is selected becomes its position.
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &mut query.order_by) else {
+            return ControlFlow::Continue(());
+        };
+        let OrderByKind::Expressions(keys) = &mut order.kind else { return ControlFlow::Continue(()) };
+        for key in keys.iter_mut().filter(|key| is_aggregate(&key.expr)) {
+            let selected = select.projection.iter().position(|item| match item {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => *expr == key.expr,
+                _ => false,
+            });
+            let Some(place) = selected else {
+                let what = format!("ORDER BY {}: select it with a name, and order by that", key.expr);
+                return ControlFlow::Break(at(key.expr.span().start, what));
+            };
+            key.expr = Expr::value(Value::Number((place + 1).to_string(), false));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let name = function.name.to_string().to_lowercase();
+        if COUNTS.contains(&name.as_str()) {
+            let (kind, data_type, inner) = (CastKind::Cast, DataType::BigInt(None), Box::new(expr.clone()));
+            *expr = Expr::Cast { kind, expr: inner, data_type, array: false, format: None };
+        } else if name == "sum"
+            && let FunctionArguments::List(list) = &mut function.args
+            && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(summed))] = list.args.as_mut_slice()
+        {
+            *summed = guard(summed.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Aggregates that people order by.
+const AGGREGATES: [&str; 11] =
+    ["count", "sum", "avg", "min", "max", "median", "stddev", "variance", "quantile_cont", "quantile_disc", "first"];
+
+fn is_aggregate(expr: &Expr) -> bool {
+    let Expr::Function(function) = expr else { return false };
+    function.over.is_none() && AGGREGATES.contains(&function.name.to_string().to_lowercase().as_str())
+}
+
+fn guard(summed: Expr) -> Expr {
+    let args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(summed))];
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(GUARD)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+#[path = "statement_tests.rs"]
+mod tests;

@@ -1,0 +1,132 @@
+//! What is refused, and where errors are.
+
+use super::*;
+use crate::tables::of_runs;
+
+fn parse(sql: &str) -> Result<Statement> {
+    Statement::parse(sql, &of_runs(&[]))
+}
+
+fn refusal(sql: &str) -> String {
+    match parse(sql) {
+        Ok(statement) => panic!("{sql} was taken for {}", statement.guarded),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn selects_are_taken_with_what_they_name() {
+    for (sql, tables, explains) in [
+        ("SELECT 1", "", false),
+        ("select * from sent;", "sent", false),
+        ("SELECT s.seq FROM sent s JOIN books AS b ON s.packet = b.packet_in", "books sent", false),
+        ("WITH w AS (SELECT worker FROM sent) SELECT * FROM w", "sent", false),
+        ("EXPLAIN SELECT * FROM (SELECT seq FROM fates) x", "fates", true),
+        ("SELECT 1 FROM sent UNION ALL (SELECT 2 FROM received)", "received sent", false),
+        ("SELECT * FROM sent WHERE worker IN (SELECT worker FROM states)", "sent states", false),
+        ("SELECT COUNT(*) FILTER (WHERE seq > 1) FROM sent", "sent", false),
+    ] {
+        let statement = parse(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let named: Vec<&str> = statement.tables.iter().map(String::as_str).collect();
+        assert_eq!((named.join(" ").as_str(), statement.explains), (tables, explains), "{sql}");
+    }
+}
+
+#[test]
+fn everything_else_is_refused() {
+    for (sql, says) in [
+        ("INSERT INTO sent VALUES (1)", "INSERT is refused"),
+        ("CREATE TABLE x AS SELECT * FROM sent", "CREATE is refused"),
+        ("CREATE TABLE x (a INT)", "CREATE is refused"),
+        ("DROP TABLE sent", "DROP is refused"),
+        ("TRUNCATE TABLE sent", "TRUNCATE is refused"),
+        ("DELETE FROM sent", "DELETE is refused"),
+        ("UPDATE sent SET seq = 1", "UPDATE is refused"),
+        ("ALTER TABLE sent ADD COLUMN x INT", "ALTER is refused"),
+        ("COPY sent TO '/tmp/x'", "COPY is refused"),
+        ("SHOW TABLES", "SHOW is refused"),
+        ("SET x = 1", "SET is refused"),
+        ("ATTACH DATABASE 'x' AS y", "ATTACH is refused"),
+        ("LOAD x", "LOAD is refused"),
+        ("CALL f()", "CALL is refused"),
+        ("EXPLAIN INSERT INTO sent VALUES (1)", "INSERT is refused"),
+        ("EXPLAIN ANALYZE SELECT 1", "EXPLAIN is refused"),
+        ("WITH w AS (SELECT 1) DELETE FROM sent", "DELETE"),
+        ("WITH w AS (INSERT INTO sent VALUES (1)) SELECT 1", "INSERT is refused"),
+        ("SELECT 1; SELECT 2", "several statements"),
+        ("SELECT 1; DROP TABLE sent", "several statements"),
+        ("", "no statement"),
+        (" -- nothing\n", "no statement"),
+        ("SELECT * INTO x FROM sent", "SELECT INTO is refused"),
+        ("TABLE sent", "TABLE"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "read_csv(…) is refused"),
+        ("SELECT * FROM read_parquet('x.parquet')", "read_parquet(…) is refused"),
+        ("SELECT * FROM scan_ipc('x')", "scan_ipc(…) is refused"),
+        ("SELECT * FROM TABLE(f(1))", "functions are refused"),
+        ("SELECT * FROM LATERAL f(1)", "functions are refused"),
+        ("SELECT * FROM UNNEST([1, 2])", "functions are refused"),
+        ("SELECT * FROM '/etc/passwd'", "there is no table \"/etc/passwd\""),
+        ("SELECT * FROM \"x.parquet\"", "there is no table \"x.parquet\""),
+        ("SELECT * FROM a.sent", "a.sent is refused"),
+        ("SELECT * FROM sent WHERE seq IN (SELECT 1 FROM read_csv('x'))", "read_csv(…) is refused"),
+        ("WITH RECURSIVE w AS (SELECT 1) SELECT * FROM w", "WITH RECURSIVE is refused"),
+        ("WITH sent AS (SELECT 1) SELECT * FROM sent", "\"sent\" is a table"),
+        ("SELECT * FROM books AS sent", "\"sent\" is a table"),
+        ("SELECT * FROM (SELECT 1) AS books", "\"books\" is a table"),
+        ("SELECT * FROM sent FOR UPDATE", "FOR is refused"),
+        ("SELECT * FROM sent FORMAT CSV", "FORMAT"),
+    ] {
+        let refused = refusal(sql);
+        assert!(refused.contains(says), "{sql}: {refused}");
+    }
+}
+
+#[test]
+fn errors_have_line_and_column_and_the_nearest_name() {
+    for (sql, says) in [
+        ("SELEC 1", "SQL, line 1, column 1: "),
+        ("SELECT *\nFROM sent\nWHERE seq >", "SQL"),
+        ("SELECT *\n  FROM sent WHERE )", "SQL, line 2, column 19: "),
+        ("SELECT 'x\nFROM sent", "SQL, line 1, column 8: Unterminated string literal"),
+        ("SELECT *\nFROM sents", "SQL, line 2, column 6: there is no table \"sents\", did you mean \"sent\"?"),
+        ("SELECT * FROM receive", "SQL, line 1, column 15: there is no table \"receive\", did you mean \"received\"?"),
+    ] {
+        let refused = refusal(sql);
+        assert!(refused.starts_with(says), "{sql}: {refused}");
+    }
+}
+
+#[test]
+fn an_aggregate_that_orders_is_one_that_is_selected() {
+    let guarded =
+        parse("SELECT worker, MAX(seq) FROM sent GROUP BY worker ORDER BY MAX(seq) DESC, worker").unwrap().guarded;
+    assert!(guarded.ends_with("ORDER BY 2 DESC, worker"), "{guarded}");
+    let refused = refusal("SELECT worker FROM sent GROUP BY worker\nORDER BY COUNT(*)");
+    assert!(refused.starts_with("SQL, line 2, column 10: ORDER BY COUNT(*)"), "{refused}");
+}
+
+#[test]
+fn hostile_texts_are_refused_and_overflow_no_stack() {
+    let deep = |open: &str, close: &str, n: usize| format!("SELECT {}1{}", open.repeat(n), close.repeat(n));
+    assert!(refusal(&deep("(", ")", 900)).contains("levels deep"));
+    assert!(refusal(&deep("NOT ", "", 1900)).contains("levels deep"));
+    assert!(refusal(&deep("- ", "", 1900)).contains("levels deep"));
+    assert!(refusal(&deep("CASE WHEN true THEN ", " END", 300)).contains("levels deep"));
+    assert!(refusal(&deep("(SELECT ", ")", 400)).contains("levels deep"));
+    assert!(refusal(&format!("SELECT * FROM {}sent{}", "(".repeat(900), ")".repeat(900))).contains("levels deep"));
+    assert!(refusal(&deep("(", ")", 20_000)).contains("bytes"));
+    assert!(refusal(&format!("SELECT 1{}", "+1".repeat(3000))).contains("words and marks"));
+    assert!(parse(&format!("SELECT 1{}", "+1".repeat(900))).is_ok());
+    assert!(parse(&format!("SELECT {}1", "1 = 1 OR ".repeat(400))).is_ok());
+    assert!(refusal(&format!("SELECT {}", "\u{0}")).contains("SQL"));
+}
+
+#[test]
+fn what_is_summed_is_guarded_and_counts_are_wide() {
+    let guarded = parse("SELECT sum(bytes), COUNT(*) - 1, sum(DISTINCT seq) OVER (PARTITION BY worker) FROM sent")
+        .unwrap()
+        .guarded;
+    assert!(guarded.contains("sum(pktgen_summed(bytes))"), "{guarded}");
+    assert!(guarded.contains("CAST(COUNT(*) AS BIGINT) - 1"), "{guarded}");
+    assert!(guarded.contains("sum(DISTINCT pktgen_summed(seq)) OVER"), "{guarded}");
+}

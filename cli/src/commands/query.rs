@@ -1,0 +1,107 @@
+//! `pktgen query`: SQL over run dirs, sweeps and captures.
+
+use pktgen_core::Result;
+
+use crate::args::Query;
+use crate::ui::Ui;
+
+#[cfg(not(feature = "query"))]
+pub(super) fn run(_: &Query, _: &Ui) -> Result<u8> {
+    let what =
+        "this build has no SQL; cargo build --release --features pktgen-cli/query makes one that has (docs/build.md)";
+    Err(pktgen_core::Error::config(what))
+}
+
+#[cfg(feature = "query")]
+pub(super) fn run(args: &Query, ui: &Ui) -> Result<u8> {
+    asked::run(args, ui)
+}
+
+#[cfg(feature = "query")]
+mod asked {
+    use std::io::{self, BufWriter, Write};
+    use std::path::Path;
+
+    use pktgen_capture::tables::{TableForm, TablesPlan};
+    use pktgen_capture::{CapturePlan, analyze_captures, is_capture};
+    use pktgen_core::whole::WholeFile;
+    use pktgen_core::{Error, Result};
+    use pktgen_query::memory::half_of_all;
+    use pktgen_query::tables::Table;
+    use pktgen_query::{Answer, Database, Form, Options};
+    use pktgen_records::Measured;
+    use pktgen_registry::all;
+    use tempfile::TempDir;
+
+    use crate::args::Query;
+    use crate::commands::analyze::say_notes;
+    use crate::ui::Ui;
+
+    /// Answers; the result is 1 if a run is invalid or could not be read.
+    pub(super) fn run(args: &Query, ui: &Ui) -> Result<u8> {
+        let folder = is_capture(&args.path).then(|| tabulated(&args.path, args.no_verify, ui)).transpose()?;
+        let path = folder.as_ref().map_or(args.path.as_path(), |(folder, _)| folder.path());
+        let mut fails = folder.as_ref().is_some_and(|(_, fails)| *fails);
+        let memory = args.memory.and_then(|size| size.bytes()).unwrap_or_else(half_of_all);
+        let database = Database::open(path, Options { no_verify: args.no_verify, memory })?;
+        if args.tables {
+            database.tables().iter().for_each(|table| list(table, ui));
+            return Ok(0);
+        }
+        for (dir, error) in database.unread() {
+            ui.error(&format!("{} was not read: {error}", dir.display()));
+            fails = true;
+        }
+        for (dir, note) in database.notes() {
+            fails |= say_notes(&dir, &Measured { lines: Vec::new(), notes: vec![note] }, ui);
+        }
+        let sql = args.sql.as_deref().unwrap_or_default();
+        let answer = if args.explain { database.explain(sql) } else { database.query(sql) }?;
+        print(&answer, args, ui)?;
+        Ok(u8::from(fails))
+    }
+
+    /// The tables of a capture in a temporary folder, and whether something of it could not be read.
+    fn tabulated(path: &Path, no_verify: bool, ui: &Ui) -> Result<(TempDir, bool)> {
+        let folder = TempDir::new().map_err(Error::io("create", Path::new("a temporary folder")))?;
+        let name = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let run: String = path.file_stem().unwrap_or_default().to_string_lossy().chars().map(name).collect();
+        let tables = Some(TablesPlan { dir: folder.path().to_owned(), run, form: TableForm::Parquet });
+        let captures = CapturePlan::new(all().protocols.formats, vec![path.to_owned()], Vec::new());
+        let measured = analyze_captures(&CapturePlan { tables, no_verify, ..captures }, &mut |_, _| {})?;
+        let fails = say_notes(path, &measured, ui);
+        Ok((folder, fails))
+    }
+
+    fn list(table: &Table, ui: &Ui) {
+        if ui.json() {
+            return table.to_json().iter().for_each(|line| ui.result(line));
+        }
+        let needs = if table.needs.is_empty() { String::new() } else { format!(" (needs {})", table.needs) };
+        ui.result(&format!("{}: a row is {}{needs}", table.name, table.row));
+        for column in &table.columns {
+            let mark = if column.optional { "?" } else { "" };
+            let name = format!("{}{mark}", column.name);
+            ui.result(&format!("  {name:<16} {:<8} {}", column.kind.name(), column.about));
+        }
+    }
+
+    fn print(answer: &Answer, args: &Query, ui: &Ui) -> Result<()> {
+        let named = |name: &String| Form::ALL.into_iter().find(|form| form.name() == name);
+        let default = if ui.json() { Form::Jsonl } else { Form::Table };
+        let form = args.format.as_ref().and_then(named).unwrap_or(default);
+        if let Some(path) = &args.out {
+            let mut file = BufWriter::new(WholeFile::create(path)?);
+            answer.write(form, &mut file).map_err(Error::io("write", path))?;
+            let file = file.into_inner().map_err(|fault| Error::io("write", path)(fault.into_error()))?;
+            return file.finish().map(drop);
+        }
+        let mut out = BufWriter::new(io::stdout().lock());
+        match answer.write(form, &mut out).and_then(|()| out.flush()) {
+            // The reader has seen enough.
+            Err(fault) if fault.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(fault) => Err(Error::io("write", Path::new("standard output"))(fault)),
+            Ok(()) => Ok(()),
+        }
+    }
+}
