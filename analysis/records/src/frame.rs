@@ -27,7 +27,7 @@ macro_rules! primitives {
 pub(crate) use primitives;
 
 /// The rows of a batch.
-pub(crate) fn frame(batch: RecordBatch) -> PolarsResult<DataFrame> {
+pub fn frame(batch: RecordBatch) -> PolarsResult<DataFrame> {
     let rows = batch.num_rows();
     let (schema, arrays, _) = batch.into_parts();
     let columns = schema.fields().iter().zip(arrays).map(|(field, array)| column(field.name(), array));

@@ -1,39 +1,16 @@
-//! What became of every packet: fates, members of received packets, and the balance.
+//! What became of every packet, over whole columns in memory: the plain model that [`crate::fates`] is tested against.
 //!
-//! Called by [`crate::analyze`] once per run. Works on columns, allocates nothing per row. Fates are
-//! terminal (design §2.6): a member of an aggregate inherits the fate of the packet that carries it.
+//! Called by tests and by [`crate::testing`] alone.
 
-mod keyed;
+#[cfg(test)]
 mod unseen;
 
-use std::collections::BTreeMap;
+use pktgen_core::record::{Action, Balance, Family, PacketId, Reason};
 
-use pktgen_core::record::{Action, Balance, Family, NO_CLUSTER, PacketId, Reason};
-
+use crate::fates::{Fate, is_update};
+use crate::keyed::Keyed;
 use crate::run::{NO_PACKET, Records};
-use keyed::Keyed;
 use pktgen_core::index::{self, Index, NOWHERE};
-
-/// What became of one packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// Its worker kept it back.
-    Withheld,
-    /// No terminal event was recorded.
-    InFlight,
-    /// Delivered as the only member of its packet.
-    DeliveredAlone,
-    /// Delivered as a member of an aggregate.
-    DeliveredMerged,
-    /// Replaced by a newer update of the same worker.
-    Subsumed,
-    /// Discarded for a higher reward.
-    Outranked,
-    /// Dropped.
-    Dropped(Reason),
-    /// Unknown: the device is hardware.
-    Unaccounted,
-}
 
 /// Fates of all packets of a run. "Packet" is the row number in `sent`.
 #[derive(Debug, Clone, Default)]
@@ -71,7 +48,7 @@ impl Fates {
     }
 
     /// The members of row `row` of `received`.
-    pub(crate) fn members_of(&self, row: usize) -> &[u32] {
+    pub fn members_of(&self, row: usize) -> &[u32] {
         &self.members[self.member_start[row]..self.member_start[row + 1]]
     }
 
@@ -89,18 +66,6 @@ impl Fates {
         let mut balance = tally.close();
         balance.unknown += self.contradictions as i64;
         balance
-    }
-
-    /// The balances of the first `count` workers, and the packets of others; `worker` says whose each packet is.
-    pub(crate) fn balances(&self, worker: &[u32], count: usize) -> (Vec<Balance>, u64) {
-        let (mut tallies, mut others) = (vec![Tally::default(); count], 0);
-        for (packet, fate) in self.fate.iter().enumerate() {
-            match tallies.get_mut(worker[packet] as usize) {
-                Some(tally) => tally.add(*fate, self.repeated[packet]),
-                None => others += 1,
-            }
-        }
-        (tallies.into_iter().map(Tally::close).collect(), others)
     }
 }
 
@@ -136,59 +101,6 @@ impl Tally {
         balance.close();
         balance
     }
-}
-
-/// The sum of the differences of all entries of two balances, in updates.
-pub fn difference(a: &Balance, b: &Balance) -> u64 {
-    let pairs = [
-        (a.generated, b.generated),
-        (a.retransmitted, b.retransmitted),
-        (a.withheld, b.withheld),
-        (a.sent, b.sent),
-        (a.delivered_alone, b.delivered_alone),
-        (a.delivered_merged, b.delivered_merged),
-        (a.subsumed, b.subsumed),
-        (a.outranked, b.outranked),
-        (a.in_flight, b.in_flight),
-        (a.unaccounted, b.unaccounted),
-    ];
-    let mut reasons: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for (reason, &n) in &a.dropped {
-        reasons.entry(reason).or_default().0 = n;
-    }
-    for (reason, &n) in &b.dropped {
-        reasons.entry(reason).or_default().1 = n;
-    }
-    pairs.iter().chain(reasons.values()).map(|(x, y)| x.abs_diff(*y)).sum()
-}
-
-/// Adds `more` to `sum`, entry by entry; invented numbers do not overflow.
-pub fn add(sum: &mut Balance, more: &Balance) {
-    let pairs = [
-        (&mut sum.generated, more.generated),
-        (&mut sum.retransmitted, more.retransmitted),
-        (&mut sum.withheld, more.withheld),
-        (&mut sum.sent, more.sent),
-        (&mut sum.delivered_alone, more.delivered_alone),
-        (&mut sum.delivered_merged, more.delivered_merged),
-        (&mut sum.subsumed, more.subsumed),
-        (&mut sum.outranked, more.outranked),
-        (&mut sum.in_flight, more.in_flight),
-        (&mut sum.unaccounted, more.unaccounted),
-    ];
-    for (entry, n) in pairs {
-        *entry = entry.saturating_add(n);
-    }
-    for (reason, n) in &more.dropped {
-        let entry = sum.dropped.entry(reason.clone()).or_default();
-        *entry = entry.saturating_add(*n);
-    }
-    sum.unknown = sum.unknown.saturating_add(more.unknown);
-}
-
-/// Returns whether `cluster` is one of updates rather than of background traffic.
-pub fn is_update(cluster: u16) -> bool {
-    cluster != NO_CLUSTER
 }
 
 /// Whether the books have sums by key. Those are opened by a packet that is merged into itself.
@@ -457,5 +369,5 @@ impl Resolver {
 }
 
 #[cfg(test)]
-#[path = "fates_tests.rs"]
+#[path = "model_tests.rs"]
 mod tests;

@@ -140,13 +140,3 @@ fn only_sums_by_key_have_copies() {
     story.dropped(5, 0, 2, Reason::NoRoute).merged(6, 0, 2, 2).received(7, 2, 0, 0);
     assert_eq!(Fates::resolve(&story.records).contradictions, 1);
 }
-
-#[test]
-fn balances_differ_by_every_entry() {
-    let a = Balance { sent: 5, retransmitted: 1, dropped: [("no_route".to_owned(), 2)].into(), ..Default::default() };
-    let b = Balance { sent: 7, dropped: [("malformed".to_owned(), 3)].into(), ..Default::default() };
-    assert_eq!((difference(&a, &b), difference(&a, &a)), (8, 0));
-    let mut sum = a.clone();
-    add(&mut sum, &b);
-    assert_eq!((sum.sent, sum.retransmitted, sum.dropped_total(), sum.dropped["no_route"]), (12, 1, 5, 2));
-}

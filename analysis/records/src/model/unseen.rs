@@ -3,7 +3,8 @@
 
 use pktgen_core::record::{Family, Heat, Manifest, PacketId};
 
-use super::{Fate, Fates, Resolver, State};
+use super::{Fates, Resolver, State};
+use crate::fates::Fate;
 use crate::run::Records;
 use pktgen_core::index::NOWHERE;
 

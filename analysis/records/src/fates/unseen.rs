@@ -1,0 +1,78 @@
+//! Fates where the device is hardware and keeps no books (design §2.6): the same rules as the ledger's (`replay/engine/src/ledger`), from the
+//! records alone. What did not arrive under its own name is unaccounted for.
+
+use pktgen_core::record::{Family, Heat, Manifest, PacketId};
+
+use super::{Fate, Resolver, State};
+use crate::run::ReceivedColumns;
+
+/// What a resolver must know of such a run.
+#[derive(Debug)]
+pub(crate) struct Unseen {
+    cluster_of: Vec<u16>,
+    clusters: Vec<Vec<u32>>,
+}
+
+impl Unseen {
+    /// The clusters of workers.
+    pub(crate) fn of(manifest: &Manifest) -> Self {
+        let mut clusters: Vec<Vec<u32>> = Vec::new();
+        for (worker, cluster) in (0u32..).zip(&manifest.clusters) {
+            let cluster = usize::from(*cluster);
+            if clusters.len() <= cluster {
+                clusters.resize(cluster + 1, Vec::new());
+            }
+            clusters[cluster].push(worker);
+        }
+        Unseen { cluster_of: manifest.clusters.clone(), clusters }
+    }
+}
+
+impl Resolver {
+    pub(super) fn arrived(&mut self, received: &ReceivedColumns, row: usize, unseen: &Unseen) -> Option<u32> {
+        let id = PacketId(received.packet[row]);
+        let packet = self.named(id.0)?;
+        let count = usize::from(received.count[row]);
+        if self.family == Family::Results {
+            self.result(id, count, unseen);
+            return Some(packet);
+        }
+        // What is hot is a sum, and has who knows whom in it.
+        let by_key = self.family == Family::Pairs;
+        if by_key && received.heat[row] == Heat::Hot as u8 {
+            return Some(packet);
+        }
+        match self.packets.state(packet) {
+            State::Open => self.deliver_unseen(packet, count == 1 || by_key),
+            _ => self.duplicates += 1,
+        }
+        Some(packet)
+    }
+
+    /// A result of all workers of its job has delivered the first open transmission of each.
+    fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
+        let cluster = unseen.cluster_of.get(id.worker() as usize).map(|cluster| usize::from(*cluster));
+        let Some(workers) = cluster.and_then(|cluster| unseen.clusters.get(cluster)) else { return };
+        if workers.len() != count {
+            return;
+        }
+        let open = |worker: &u32| {
+            let attempts = (0..=u8::MAX).map(|attempt| PacketId::new(*worker, id.seq(), attempt).0);
+            let mut known = attempts.map_while(|id| self.packets.number(id));
+            known.find(|packet| {
+                self.packets.state(*packet) == State::Open && self.packets.fate(*packet) != Fate::Withheld
+            })
+        };
+        let members: Vec<u32> = workers.iter().filter_map(open).collect();
+        match members.len() == workers.len() {
+            true => members.iter().for_each(|member| self.deliver_unseen(*member, count == 1)),
+            false => self.duplicates += 1,
+        }
+    }
+
+    fn deliver_unseen(&mut self, packet: u32, alone: bool) {
+        self.settle_one(packet, if alone { Fate::DeliveredAlone } else { Fate::DeliveredMerged }, packet);
+        self.packets.set_state(packet, State::Delivered);
+        self.members.push(packet);
+    }
+}
