@@ -353,6 +353,10 @@ pub(crate) struct Analyze {
     /// Whose generation time an aggregate has for its Age-of-Model
     #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
     pub(crate) age: AgeOf,
+    /// MiB of memory: of a run all that its analysis may take [default: half of the machine's], of a capture the numbers that are
+    /// held [default: 256]; more numbers go to a temporary file, and a run whose packets do not fit is refused
+    #[arg(long, value_name = "MIB")]
+    pub(crate) memory: Option<u32>,
     #[command(flatten)]
     pub(crate) capture: CaptureFlags,
 }
@@ -392,9 +396,6 @@ pub(crate) struct CaptureFlags {
     /// Only the clusters of one part of several, as 3/16; pktgen merge joins the tables of all parts
     #[arg(long, value_name = "I/N", requires = "tables")]
     pub(crate) shard: Option<Shard>,
-    /// MiB of numbers that are held in memory; more go to a temporary file
-    #[arg(long, value_name = "MIB", default_value_t = 256)]
-    pub(crate) memory: u32,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -434,6 +435,10 @@ pub(crate) struct Report {
     /// Whose generation time an aggregate has for its Age-of-Model
     #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
     pub(crate) age: AgeOf,
+    /// MiB of memory that the analysis of runs may take [default: half of the machine's]; numbers that do not fit go to a temporary
+    /// file, and a run whose packets do not fit is refused
+    #[arg(long, value_name = "MIB")]
+    pub(crate) memory: Option<u32>,
 }
 
 const REPORT_EXITS: &str = "\

@@ -5,10 +5,7 @@
 
 use pktgen_core::Result;
 use pktgen_records::age::{FlowAge, Sums};
-use pktgen_records::over_time::{Segment, Segments};
-use pktgen_records::quantile::Values;
-
-use super::column::{Column, Shared};
+use pktgen_records::column::{Column, Pairs, Shared};
 
 /// No time: those of captures are far from it.
 const NEVER: i64 = i64::MIN;
@@ -125,19 +122,5 @@ impl FlowMeter {
     fn close(&mut self, from: i64, to: i64) {
         self.segments.push_pair([from, to]);
         self.sums.add(from, to, true);
-    }
-}
-
-/// A column of pairs, as segments.
-struct Pairs<'a>(&'a Column);
-
-impl Segments for Pairs<'_> {
-    fn len(&self) -> usize {
-        self.0.len() / 2
-    }
-
-    fn scan(&self, each: &mut dyn FnMut(&[Segment])) -> Result<()> {
-        // Pairs are never taken apart: what is read at a time is even.
-        self.0.scan(&mut |part| each(part.as_chunks::<2>().0))
     }
 }

@@ -12,7 +12,6 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
-mod column;
 mod flow;
 mod frames;
 pub mod input;

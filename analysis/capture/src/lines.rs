@@ -11,9 +11,9 @@ use pktgen_wire::wire::sight::{Delivery, What};
 
 use super::Side;
 use super::clock::Clocks;
-use super::column::Column;
 use super::input::{InputFacts, Tally};
 use super::meter::{Meter, Totals};
+use pktgen_records::column::Column;
 
 /// Packets that were no events: metric and number.
 type Oddity = (&'static str, fn(&Tally) -> u64);

@@ -1,5 +1,5 @@
 //! Adds up events: counts, Age-of-Model, rates, latency. Memory does not grow with the capture: what grows are lists of numbers
-//! for quantiles, which go to a temporary file ([`crate::column`]), and what a worker or cluster needs.
+//! for quantiles, which go to a temporary file ([`pktgen_records::column`]), and what a worker or cluster needs.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasherDefault;
@@ -9,7 +9,6 @@ use pktgen_core::{Error, Result};
 use pktgen_wire::wire::sight::{Delivery, What};
 use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
-use super::column::{Column, Shared};
 use super::flow::FlowMeter;
 use super::input::BACKGROUND;
 use super::sums::{Recent, Sums};
@@ -17,6 +16,7 @@ use super::window::{Known, Window};
 use super::{Event, Side};
 use pktgen_core::index::{IdHasher, NOWHERE};
 use pktgen_records::age::FlowAge;
+use pktgen_records::column::{Column, Shared};
 use pktgen_records::fates::is_update;
 use pktgen_records::metric::throughput::AtServer;
 

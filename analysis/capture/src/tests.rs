@@ -2,8 +2,8 @@
 
 use pktgen_core::record::PacketId;
 use pktgen_records::age::{AgeOf, Ages, FlowAge};
-use pktgen_records::fates::Fates;
 use pktgen_records::line::Line;
+use pktgen_records::model::Fates;
 use pktgen_records::run::{ReceivedColumns, Records, SentColumns};
 use pktgen_registry::all;
 use pktgen_wire::pcap::{Form, Writer, WriterOptions};
@@ -91,7 +91,6 @@ fn records(updates: &[Sent]) -> Records {
         received.t_recv_ps.extend(update.arrives);
         received.packet.push(PacketId::new(update.worker, update.seq, 0).0);
         received.cluster.push((update.worker % CLUSTERS) as u16);
-        received.newest_seq.push(update.seq);
         received.newest_gen_ps.push(update.t_gen);
         received.count.push(1);
         received.bytes.push(0);
@@ -138,7 +137,7 @@ proptest! {
         let lines = analysed(&plan).lines;
         let records = records(&updates);
         let fates = Fates::resolve(&records);
-        let ages = Ages::compute(&records, &fates, AgeOf::Newest).unwrap();
+        let ages = Ages::compute(&records, |row| fates.members_of(row), AgeOf::Newest).unwrap();
         // Bit for bit, and whether numbers are in memory or in a file.
         for (flow, ages) in [("cluster", &ages.clusters), ("worker", &ages.workers)] {
             for age in ages {

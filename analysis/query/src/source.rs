@@ -13,8 +13,8 @@ use pktgen_core::regular::check_regular;
 use pktgen_core::{Error, Result, footer, quiet};
 use pktgen_records::batches::Batches;
 use pktgen_records::frame::frame;
-use pktgen_records::resolved::Resolved;
-use pktgen_records::{Analysis, Line, Options, analyze_run_with};
+use pktgen_records::run::RunData;
+use pktgen_records::{Line, Options, analyze_run_with, fate_table};
 use polars::prelude::*;
 
 use crate::fates;
@@ -22,8 +22,6 @@ use crate::tables::{Column as Asked, Kind, LABELS, Made, NUMBERS};
 
 /// Rows that are decoded at a time.
 const ROWS: usize = 1 << 16;
-/// Bytes that resolving the fates or the metrics of a run holds for a row of `sent`, about.
-const RESOLVED: u64 = 220;
 
 /// Takes a batch; false if no more are needed.
 pub(crate) type Sink<'a> = dyn FnMut(DataFrame) -> Result<bool> + 'a;
@@ -87,7 +85,7 @@ impl Part {
         match self {
             Part::Fates { dir, .. } | Part::Metrics { dir, .. } => {
                 let sent = dir.join(format!("{SENT}.parquet"));
-                Ok(if sent.exists() { rows_of(&sent)?.saturating_mul(RESOLVED) } else { 0 })
+                Ok(if sent.exists() { fate_table::bytes(rows_of(&sent)?) } else { 0 })
             }
             _ => Ok(0),
         }
@@ -97,12 +95,7 @@ impl Part {
     pub(crate) fn read(&self, piece: usize, columns: &[&Asked], sink: &mut Sink) -> Result<()> {
         match self {
             Part::Stream { path, name } => read_stream(path, name, piece, columns, sink),
-            Part::Fates { dir, no_verify } => {
-                let (resolved, trains) = resolve(dir, *no_verify)?;
-                let rows = fates::frame(&resolved, trains, columns).map_err(broken)?;
-                drop(resolved);
-                in_slices(rows, sink)
-            }
+            Part::Fates { dir, no_verify } => fates::read(&RunData::open_with(dir, *no_verify)?, columns, sink),
             Part::Metrics { dir, no_verify } => {
                 let options = Options { no_verify: *no_verify, ..Options::default() };
                 in_slices(of_lines(&analyze_run_with(dir, options)?.lines, columns).map_err(broken)?, sink)
@@ -136,15 +129,6 @@ impl Part {
 /// An error of polars about data in memory.
 pub(crate) fn broken(fault: PolarsError) -> Error {
     Error::Invalid(format!("the query failed inside polars: {fault}; please report this"))
-}
-
-/// The resolved run, and whether it trains.
-fn resolve(dir: &Path, no_verify: bool) -> Result<(Resolved, bool)> {
-    let analysis = Analysis::open(dir, Options { no_verify, ..Options::default() })?;
-    let trains = analysis.rounds.is_some();
-    // Whether there are records was asked before the query was planned.
-    let resolved = analysis.resolved.ok_or_else(|| Error::data(dir, "fates need capture.records = \"full\""))?;
-    Ok((resolved, trains))
 }
 
 fn in_slices(frame: DataFrame, sink: &mut Sink) -> Result<()> {

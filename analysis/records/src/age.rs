@@ -1,6 +1,6 @@
-//! Age-of-Model of all clusters and workers at once, as polars expressions. Either is a "flow" here.
+//! Age-of-Model of all clusters and workers at once. Either is a "flow" here.
 //!
-//! Called by [`crate::analyze`]; the definition is design §4. Every flow's sawtooth is the list of the
+//! Called by [`crate::pass`], whose deliveries [`meter`] turns into segments; the definition is design §4. Every flow's sawtooth is the list of the
 //! deliveries that lowered its age; between them the age grows by one second per second, so the time
 //! average is an exact sum of trapezia, in integers, and a quantile over time an exact sweep over their ends.
 //! `pktgen_capture` finds the same segments in a stream and takes its numbers from the same [`Sums`].
@@ -10,17 +10,18 @@
 //! generated and to the one in which it was delivered: the former's age starts with it and lasts until it at
 //! least, the latter is refreshed by it. Workers are refreshed whatever their cluster.
 
-use std::ops::Range;
-
+use pktgen_core::index;
 use pktgen_core::registry::suggest;
 use pktgen_core::{Error, Result};
-use polars::prelude::*;
 
-use crate::fates::{Fates, is_update};
+use crate::column::{Column, Pairs};
 use crate::over_time::{self, Segment, Segments as Ends};
+use crate::quantile::Values;
 use crate::run::{NO_PACKET, Records};
-use crate::table::polars_fault;
-use pktgen_core::index::{self, Index};
+
+pub(crate) mod meter;
+
+use meter::{Arrival, Meters};
 
 const PS_PER_NS: f64 = 1000.0;
 /// Shares of the time for which quantiles over time are given.
@@ -155,56 +156,89 @@ pub struct Ages {
     pub clusters: Vec<FlowAge>,
     /// Of the workers, by number.
     pub workers: Vec<FlowAge>,
-    /// The sawteeth of the clusters, for plots.
-    pub sawteeth: Vec<Sawtooth>,
+    /// Where the sawteeth of the clusters are, for plots.
+    pub traces: Vec<Trace>,
+}
+
+/// The sawtooth of a cluster as a list of segments.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    /// Which cluster.
+    pub id: u32,
+    /// When its window begins.
+    start: i64,
+    segments: Column,
+}
+
+impl Trace {
+    /// The whole of it in memory.
+    pub fn sawtooth(&self) -> Result<Sawtooth> {
+        let (mut t, mut begin, mut teeth) = (self.start, None, Vec::<Tooth>::new());
+        // Segments follow each other in time, and each lasts as long as the age grows. The last one ends with the window.
+        Pairs(&self.segments).scan(&mut |part| {
+            for &[from, to] in part {
+                match teeth.last_mut() {
+                    Some(tooth) => tooth.after_ps = from,
+                    None => begin = Some(from),
+                }
+                t = t.wrapping_add(to.wrapping_sub(from));
+                teeth.push(Tooth { t_ps: t, before_ps: to, after_ps: 0 });
+            }
+        })?;
+        teeth.pop();
+        Ok(Sawtooth { id: self.id, start: (self.start, begin.unwrap_or(0)), end_ps: t, teeth })
+    }
 }
 
 impl Ages {
-    /// Computes them.
-    pub fn compute(records: &Records, fates: &Fates, age_of: AgeOf) -> Result<Ages> {
-        let flows = Flows::find(records, fates);
-        let events = Events::collect(records, fates, &flows, age_of);
-        let delivered = events.delivered.clone();
-        let (mut clusters, mut sawteeth) = summarise(events, &flows.ids, &delivered)?;
-        let workers = clusters.split_off(flows.clusters);
-        sawteeth.truncate(flows.clusters);
-        Ok(Ages { clusters, workers, sawteeth })
+    /// Computes them from records in memory; `members_of` says whose updates are in each row of `received`, as rows of `sent`.
+    pub fn compute<'a>(records: &Records, members_of: impl Fn(usize) -> &'a [u32], age_of: AgeOf) -> Result<Ages> {
+        let (sent, received) = (&records.sent, &records.received);
+        let member = |row: &u32| (sent.worker[*row as usize], sent.t_gen_ps[*row as usize]);
+        Meters::settled(age_of, |meters| {
+            (0..sent.cluster.len())
+                .for_each(|row| meters.generated(sent.cluster[row], sent.worker[row], sent.t_gen_ps[row]));
+            meters.begin();
+            for row in 0..received.cluster.len() {
+                let named = received.packet.get(row) != Some(&NO_PACKET);
+                let arrival = Arrival {
+                    t: received.t_recv_ps[row],
+                    cluster: received.cluster[row],
+                    newest: named.then_some(received.newest_gen_ps[row]),
+                };
+                meters.delivered(arrival, members_of(row).iter().map(member));
+            }
+            Ok(())
+        })
+    }
+
+    /// The sawteeth of the first `most` clusters.
+    pub fn sawteeth(&self, most: usize) -> Result<Vec<Sawtooth>> {
+        self.traces.iter().take(most).map(Trace::sawtooth).collect()
     }
 }
 
-/// The flows of a run: clusters first, then workers, each sorted by number.
-struct Flows {
-    ids: Vec<u32>,
-    clusters: usize,
-    of_cluster: Index,
-    of_worker: Index,
+/// Segments of several flows, one flow after the other.
+impl Ends for [Trace] {
+    fn len(&self) -> usize {
+        self.iter().map(|trace| Pairs(&trace.segments).len()).sum()
+    }
+
+    fn scan(&self, each: &mut dyn FnMut(&[Segment])) -> Result<()> {
+        self.iter().try_for_each(|trace| Pairs(&trace.segments).scan(each))
+    }
 }
 
-impl Flows {
-    fn find(records: &Records, fates: &Fates) -> Flows {
-        let sent = &records.sent;
-        let rows = || (0..sent.cluster.len()).filter(|row| is_update(sent.cluster[*row]));
-        // A device may know of a worker's move before the worker has generated anything in its new cluster.
-        let delivered = (0..records.received.cluster.len()).filter(|row| !fates.members_of(*row).is_empty());
-        let delivered = delivered.map(|row| records.received.cluster[row]).filter(|cluster| is_update(*cluster));
-        let clusters = numbers(rows().map(|row| sent.cluster[row]).chain(delivered).map(u32::from));
-        let workers = numbers(rows().map(|row| sent.worker[row]));
-        let dense = |ids: &[u32], base: usize| {
-            let mut flow = index::with_room(ids.len());
-            flow.extend(ids.iter().enumerate().map(|(i, id)| (u64::from(*id), (base + i) as u32)));
-            flow
-        };
-        let (of_cluster, of_worker) = (dense(&clusters, 0), dense(&workers, clusters.len()));
-        let count = clusters.len();
-        Flows { ids: [clusters, workers].concat(), clusters: count, of_cluster, of_worker }
+/// The peaks of several flows.
+pub struct PeaksOf<'a>(pub &'a [Trace]);
+
+impl Values for PeaksOf<'_> {
+    fn len(&self) -> usize {
+        self.0.iter().map(|trace| Pairs(&trace.segments).len().saturating_sub(1)).sum()
     }
 
-    fn cluster(&self, cluster: u16) -> Option<u32> {
-        self.of_cluster.get(&u64::from(cluster)).copied()
-    }
-
-    fn worker(&self, worker: u32) -> Option<u32> {
-        self.of_worker.get(&u64::from(worker)).copied()
+    fn scan(&self, each: &mut dyn FnMut(&[i64])) -> Result<()> {
+        self.0.iter().try_for_each(|trace| over_time::Peaks(&Pairs(&trace.segments)).scan(each))
     }
 }
 
@@ -217,136 +251,6 @@ pub(crate) fn numbers(all: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut ids: Vec<u32> = seen.into_keys().map(|id| id as u32).collect();
     ids.sort_unstable();
     ids
-}
-
-/// What an event does to a flow.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Kind {
-    /// The first generation: age 0.
-    Start = 0,
-    /// A delivery.
-    Delivery = 1,
-    /// The end of the window.
-    End = 2,
-}
-
-/// Events of all flows, to become a frame. Starts come first and ends last, so that a stable sort by
-/// flow and time puts them around the deliveries at the same time.
-#[derive(Default)]
-struct Events {
-    flow: Vec<u32>,
-    t: Vec<i64>,
-    generation: Vec<i64>,
-    kind: Vec<u8>,
-    delivered: Vec<bool>,
-}
-
-impl Events {
-    fn push(&mut self, flow: u32, t: i64, generation: i64, kind: Kind) {
-        self.flow.push(flow);
-        self.t.push(t);
-        self.generation.push(generation);
-        self.kind.push(kind as u8);
-    }
-
-    fn collect(records: &Records, fates: &Fates, flows: &Flows, age_of: AgeOf) -> Events {
-        let n = flows.ids.len();
-        let (mut start, mut end) = (vec![i64::MAX; n], vec![i64::MIN; n]);
-        let sent = &records.sent;
-        for row in 0..sent.t_gen_ps.len() {
-            if !is_update(sent.cluster[row]) {
-                continue;
-            }
-            for flow in [flows.cluster(sent.cluster[row]), flows.worker(sent.worker[row])].into_iter().flatten() {
-                let (flow, t) = (flow as usize, sent.t_gen_ps[row]);
-                start[flow] = start[flow].min(t);
-                end[flow] = end[flow].max(t);
-            }
-        }
-        // What is delivered in a cluster belongs to it, even if its worker generated it in another and has moved.
-        for row in 0..records.received.cluster.len() {
-            let Some(flow) = flows.cluster(records.received.cluster[row]) else { continue };
-            let generations = fates.members_of(row).iter().map(|member| sent.t_gen_ps[*member as usize]);
-            start[flow as usize] = generations.fold(start[flow as usize], i64::min);
-        }
-        let mut events = Events { delivered: vec![false; n], ..Default::default() };
-        for (flow, &t) in start.iter().enumerate() {
-            events.push(flow as u32, t, t, Kind::Start);
-        }
-        events.deliveries(records, fates, flows, age_of);
-        for row in n..events.flow.len() {
-            let flow = events.flow[row] as usize;
-            end[flow] = end[flow].max(events.t[row]);
-            events.delivered[flow] = true;
-        }
-        for (flow, &t) in end.iter().enumerate() {
-            events.push(flow as u32, t, i64::MIN, Kind::End);
-        }
-        events
-    }
-
-    fn deliveries(&mut self, records: &Records, fates: &Fates, flows: &Flows, age_of: AgeOf) {
-        let (sent, received) = (&records.sent, &records.received);
-        for row in 0..received.t_recv_ps.len() {
-            // Without a name the generation is unknown.
-            if !is_update(received.cluster[row]) || received.packet.get(row) == Some(&NO_PACKET) {
-                continue;
-            }
-            let t = received.t_recv_ps[row];
-            let members = fates.members_of(row);
-            let generations = || members.iter().map(|member| sent.t_gen_ps[*member as usize]);
-            let newest = received.newest_gen_ps[row];
-            let generation = match age_of {
-                AgeOf::Newest => newest,
-                AgeOf::Oldest => generations().min().unwrap_or(newest),
-                AgeOf::Mean if members.is_empty() => newest,
-                AgeOf::Mean => (generations().map(i128::from).sum::<i128>().div_euclid(members.len() as i128)) as i64,
-            };
-            if let Some(flow) = flows.cluster(received.cluster[row]) {
-                self.push(flow, t, generation, Kind::Delivery);
-            }
-            for &member in members {
-                if let Some(flow) = flows.worker(sent.worker[member as usize]) {
-                    self.push(flow, t, generation, Kind::Delivery);
-                }
-            }
-        }
-    }
-
-    fn frame(self) -> PolarsResult<DataFrame> {
-        DataFrame::new_infer_height(vec![
-            Column::new("flow".into(), self.flow),
-            Column::new("t".into(), self.t),
-            Column::new("generation".into(), self.generation),
-            Column::new("kind".into(), self.kind),
-        ])
-    }
-}
-
-/// The segments between the deliveries that lower the age: `a` is the age at their start, `b` at their end.
-fn segments(frame: DataFrame) -> PolarsResult<LazyFrame> {
-    let is = |kind: Kind| col("kind").eq(lit(kind as u8));
-    // One thread: frames are small, and a sweep analyses one run per core.
-    let order = SortMultipleOptions::default().with_maintain_order(true).with_multithreaded(false);
-    let fresh = col("generation").cum_max(false).over([col("flow")])?;
-    Ok(frame
-        .lazy()
-        .sort(["flow", "t"], order)
-        .with_column(fresh.alias("fresh"))
-        // A flow's first row is its start, which neither of the two shifts below is used for.
-        .with_column(col("fresh").shift(lit(1)).alias("old"))
-        .filter(is(Kind::Delivery).not().or(col("generation").gt(col("old"))))
-        .with_column(col("t").shift(lit(1)).alias("since"))
-        .filter(is(Kind::Start).not())
-        .select([
-            col("flow"),
-            col("t"),
-            (col("since") - col("old")).alias("a"),
-            (col("t") - col("old")).alias("b"),
-            (col("t") - col("generation")).alias("after"),
-            is(Kind::Delivery).alias("lower"),
-        ]))
 }
 
 /// What is added up of a flow's sawtooth, in picoseconds and exactly: no number is rounded before the last step.
@@ -389,69 +293,6 @@ impl Sums {
             peak_max_ns: some.then(|| ns(self.peak_max as f64)),
             quantiles_ns: found.over_time.map(|ages| [0, 1, 2].map(|i| ns(ages[i]))),
             delivered,
-        })
-    }
-}
-
-fn summarise(events: Events, flows: &[u32], delivered: &[bool]) -> Result<(Vec<FlowAge>, Vec<Sawtooth>)> {
-    if events.flow.is_empty() {
-        return Ok((Vec::new(), Vec::new()));
-    }
-    let collect = || -> PolarsResult<Segments> { Segments::read(&segments(events.frame()?)?.collect()?) };
-    let segments = collect().map_err(polars_fault("computing the Age-of-Model"))?;
-    let mut ages = Vec::with_capacity(flows.len());
-    let (mut sawteeth, mut ends, mut end) = (Vec::with_capacity(flows.len()), Vec::<Segment>::new(), 0);
-    // Sorted by flow; every flow has an end.
-    for of_flow in segments.flow.chunk_by(|a, b| a == b) {
-        let rows = end..end + of_flow.len();
-        end = rows.end;
-        let mut sums = Sums::default();
-        ends.clear();
-        for row in rows.clone() {
-            let (a, b) = (segments.a[row], segments.b[row]);
-            sums.add(a, b, segments.lower[row]);
-            ends.push([a, b]);
-        }
-        let flow = of_flow[0] as usize;
-        ages.push(sums.age(flows[flow], delivered[flow], ends.as_slice())?);
-        sawteeth.push(segments.sawtooth(flows[flow], rows));
-    }
-    Ok((ages, sawteeth))
-}
-
-/// Columns of [`segments`].
-struct Segments {
-    flow: Vec<u32>,
-    t: Vec<i64>,
-    a: Vec<i64>,
-    b: Vec<i64>,
-    after: Vec<i64>,
-    lower: Vec<bool>,
-}
-
-impl Segments {
-    /// Those of one flow.
-    fn sawtooth(&self, id: u32, rows: Range<usize>) -> Sawtooth {
-        let (first, last) = (rows.start, rows.end - 1);
-        let tooth = |row: usize| Tooth { t_ps: self.t[row], before_ps: self.b[row], after_ps: self.after[row] };
-        Sawtooth {
-            id,
-            start: (self.t[first] - (self.b[first] - self.a[first]), self.a[first]),
-            end_ps: self.t[last],
-            teeth: rows.filter(|row| self.lower[*row]).map(tooth).collect(),
-        }
-    }
-
-    fn read(frame: &DataFrame) -> PolarsResult<Segments> {
-        let whole =
-            |name: &str| -> PolarsResult<Vec<i64>> { Ok(frame.column(name)?.i64()?.into_no_null_iter().collect()) };
-        Ok(Segments {
-            flow: frame.column("flow")?.u32()?.into_no_null_iter().collect(),
-            t: whole("t")?,
-            a: whole("a")?,
-            b: whole("b")?,
-            after: whole("after")?,
-            lower: frame.column("lower")?.bool()?.iter().map(|lower| lower == Some(true)).collect(),
         })
     }
 }

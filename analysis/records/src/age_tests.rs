@@ -1,20 +1,33 @@
 //! Tests of [`super`]: by hand, against the oracle, by brute force, and against closed forms.
 
+use super::meter::{Arrival, Meters};
 use super::*;
+use crate::model::Fates;
 use crate::testing::{Dice, Story};
 use pktgen_core::age::Sawtooth;
 use proptest::prelude::*;
 
-/// One flow with these deliveries (t, generation), started at `start` and last generated at `end`.
+/// One flow with these deliveries (t, generation), in any order; started at `start` and last generated at `end`.
 fn one_flow(start: i64, end: i64, deliveries: &[(i64, i64)]) -> FlowAge {
-    let mut events = Events::default();
-    events.push(0, start, start, Kind::Start);
-    for &(t, generation) in deliveries {
-        events.push(0, t, generation, Kind::Delivery);
-    }
-    let end = deliveries.iter().map(|(t, _)| *t).fold(end, i64::max);
-    events.push(0, end, i64::MIN, Kind::End);
-    summarise(events, &[0], &[true]).unwrap().0.remove(0)
+    let ages = Meters::settled(AgeOf::Newest, |meters| {
+        [start, end.max(start)].iter().for_each(|t| meters.generated(0, 0, *t));
+        meters.begin();
+        for &(t, generation) in deliveries {
+            meters.delivered(
+                Arrival { t, cluster: 0, newest: Some(generation) },
+                [(0, start.max(generation))].into_iter(),
+            );
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(ages.clusters, ages.workers);
+    let trace = ages.traces[0].sawtooth().unwrap();
+    assert_eq!(
+        (trace.start, trace.end_ps),
+        ((start, 0), deliveries.iter().map(|(t, _)| *t).fold(end.max(start), i64::max))
+    );
+    ages.clusters[0].clone()
 }
 
 #[test]
@@ -36,7 +49,8 @@ fn clusters_and_workers_of_a_run_by_hand() {
     story.sent_seq(9, 1, 6_000_000, None, 5);
     story.queued(1, 0, 1).merged(2, 0, 1, 2).received(10_000_000, 2, 4_000_000, 2);
     let fates = Fates::resolve(&story.records);
-    let ages = |age_of| Ages::compute(&story.records, &fates, age_of).unwrap();
+    let ages = |age_of| Ages::compute(&story.records, |row| fates.members_of(row), age_of).unwrap();
+    let teeth = |ages: &Ages| ages.traces[0].sawtooth().unwrap().teeth;
     let newest = ages(AgeOf::Newest);
     let ids: Vec<_> = newest.clusters.iter().chain(&newest.workers).map(|age| (age.id, age.delivered)).collect();
     assert_eq!(ids, [(3, true), (5, false), (1, true), (2, true), (9, false)]);
@@ -45,11 +59,11 @@ fn clusters_and_workers_of_a_run_by_hand() {
     let means = |ages: &[FlowAge]| ages.iter().map(|age| age.mean_ns.unwrap()).collect::<Vec<_>>();
     assert_eq!(means(&newest.clusters), [5000.0, 3000.0]);
     assert_eq!(means(&newest.workers), [5000.0, 3000.0, 3000.0]);
-    assert_eq!(newest.sawteeth[0].teeth, [Tooth { t_ps: 10_000_000, before_ps: 10_000_000, after_ps: 6_000_000 }]);
+    assert_eq!(teeth(&newest), [Tooth { t_ps: 10_000_000, before_ps: 10_000_000, after_ps: 6_000_000 }]);
     assert_eq!(newest.clusters[1].peak_mean_ns, None);
     // With the oldest member's time nothing is newer than the start; with the mean it is 2 µs.
-    assert_eq!(ages(AgeOf::Oldest).sawteeth[0].teeth, []);
-    assert_eq!(ages(AgeOf::Mean).sawteeth[0].teeth[0].after_ps, 8_000_000);
+    assert_eq!(teeth(&ages(AgeOf::Oldest)), []);
+    assert_eq!(teeth(&ages(AgeOf::Mean))[0].after_ps, 8_000_000);
 }
 
 #[test]
@@ -61,11 +75,15 @@ fn choices_have_names() {
 
 #[test]
 fn empty_runs_and_empty_windows_have_no_mean() {
-    let none = Ages::compute(&Story::new().records, &Fates::resolve(&Story::new().records), AgeOf::Newest).unwrap();
+    let ages = |story: &Story| {
+        let fates = Fates::resolve(&story.records);
+        Ages::compute(&story.records, |row| fates.members_of(row), AgeOf::Newest).unwrap()
+    };
+    let none = ages(&Story::new());
     assert!(none.clusters.is_empty() && none.workers.is_empty());
     let mut story = Story::new();
     story.sent(1, 5, Some(5), 0);
-    let ages = Ages::compute(&story.records, &Fates::resolve(&story.records), AgeOf::Newest).unwrap();
+    let ages = ages(&story);
     assert_eq!((ages.clusters[0].mean_ns, ages.clusters[0].quantiles_ns), (None, None));
 }
 
@@ -80,24 +98,10 @@ proptest! {
 
     #[test]
     fn agrees_with_the_oracle_and_with_brute_force(mut flows in runs(), tail in 0i64..9_000_000) {
-        let mut events = Events::default();
-        for flow in 0..flows.len() {
-            events.push(flow as u32, 0, 0, Kind::Start);
-        }
-        // Unsorted and interleaved: sorting is the expressions' job.
-        for (flow, deliveries) in flows.iter().enumerate().rev() {
-            for &(t, generation) in deliveries {
-                events.push(flow as u32, t, generation, Kind::Delivery);
-            }
-        }
-        let ends: Vec<i64> = flows.iter().map(|all| all.iter().map(|(t, _)| *t).fold(tail, i64::max)).collect();
-        for (flow, end) in ends.iter().enumerate() {
-            events.push(flow as u32, *end, i64::MIN, Kind::End);
-        }
-        let ids: Vec<u32> = (0..flows.len() as u32).collect();
-        let ages = summarise(events, &ids, &vec![true; flows.len()]).unwrap().0;
-        prop_assert_eq!(ages.len(), flows.len());
-        for ((age, deliveries), end) in ages.iter().zip(&mut flows).zip(ends) {
+        // Unsorted: where they are not in the order of time, the pass is made again.
+        for deliveries in &mut flows {
+            let end = deliveries.iter().map(|(t, _)| *t).fold(tail, i64::max);
+            let age = one_flow(0, tail, deliveries);
             deliveries.sort();
             let mut oracle = Sawtooth::default();
             oracle.generated(0);
@@ -112,7 +116,7 @@ proptest! {
             prop_assert!(near(age.mean_ns, oracle.mean()), "{:?} {:?}", age, oracle);
             prop_assert!(near(age.peak_mean_ns, oracle.peak_mean()), "{:?} {:?}", age, oracle);
             prop_assert_eq!(age.peak_max_ns.unwrap_or(0.0), oracle.peak_max() as f64 / 1000.0);
-            check_quantiles(age, deliveries, end)?;
+            check_quantiles(&age, deliveries, end)?;
         }
     }
 }

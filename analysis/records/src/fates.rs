@@ -1,18 +1,22 @@
-//! What became of every packet: fates, members of received packets, and the balance.
+//! What became of every packet: books and deliveries, read once and in order, move packets from state to state.
 //!
-//! Called by [`crate::analyze`] once per run. Works on columns, allocates nothing per row. Fates are
-//! terminal (design §2.6): a member of an aggregate inherits the fate of the packet that carries it.
+//! Called by [`crate::resolved`], batch by batch. Fates are terminal (design §2.6): a member of an aggregate inherits the fate of the packet
+//! that carries it. `crate::model` is the same over whole columns, without anything clever, for tests.
 
-mod keyed;
+mod tally;
 mod unseen;
 
-use std::collections::BTreeMap;
+use pktgen_core::index::NOWHERE;
+use pktgen_core::record::{Action, Family, NO_CLUSTER, PacketId, Reason};
 
-use pktgen_core::record::{Action, Balance, Family, NO_CLUSTER, PacketId, Reason};
+use crate::column::Column;
+use crate::keyed::Keyed;
+use crate::packets::{Packets, State};
+use crate::run::{BookColumns, NO_PACKET, ReceivedColumns};
 
-use crate::run::{NO_PACKET, Records};
-use keyed::Keyed;
-use pktgen_core::index::{self, Index, NOWHERE};
+pub(crate) use tally::Tallies;
+pub use tally::{add, difference};
+pub(crate) use unseen::Unseen;
 
 /// What became of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,248 +39,139 @@ pub enum Fate {
     Unaccounted,
 }
 
-/// Fates of all packets of a run. "Packet" is the row number in `sent`.
-#[derive(Debug, Clone, Default)]
-pub struct Fates {
-    /// The fate of each packet.
-    pub fate: Vec<Fate>,
-    /// Whether it is a later attempt of an update that was generated before.
-    pub repeated: Vec<bool>,
-    /// The packet of each row of `received`; `u32::MAX` if no worker sent it.
-    pub received_packet: Vec<u32>,
-    /// Where the members of each row of `received` start in [`Fates::members`]; one longer than the rows.
-    pub member_start: Vec<usize>,
-    /// Members of received packets.
-    pub members: Vec<u32>,
-    /// Time in devices, from arrival to departure, one entry per packet and device passed, in ps.
-    pub device_latency_ps: Vec<i64>,
-    /// Deliveries of a packet that had been delivered before.
-    pub duplicates: u64,
-    /// Statements of the records that contradict each other, in updates.
-    pub contradictions: u64,
-}
+/// Codes of fates but drops, whose codes follow. The first stands for a packet to which nothing happened.
+const FATES: [Fate; 8] = {
+    use Fate::{DeliveredAlone, DeliveredMerged, InFlight, Outranked, Subsumed, Unaccounted, Withheld};
+    [InFlight, InFlight, DeliveredAlone, DeliveredMerged, Subsumed, Outranked, Unaccounted, Withheld]
+};
 
-impl Fates {
-    /// Resolves the fates of `records`.
-    pub fn resolve(records: &Records) -> Fates {
-        Fates::resolve_as(records, if has_sums_by_key(records) { Family::Pairs } else { Family::Updates })
-    }
-
-    /// The same of a run of which it is known what its account is of.
-    pub(crate) fn resolve_as(records: &Records, family: Family) -> Fates {
-        let mut resolver = Resolver::new(records, family);
-        resolver.read_books(records);
-        resolver.read_received(records);
-        resolver.fates
-    }
-
-    /// The members of row `row` of `received`.
-    pub(crate) fn members_of(&self, row: usize) -> &[u32] {
-        &self.members[self.member_start[row]..self.member_start[row + 1]]
-    }
-
-    /// The balance over all packets; what the records contradict is `unknown`.
-    pub fn balance(&self) -> Balance {
-        self.balance_of(|_| true)
-    }
-
-    /// The balance over the packets that `wanted` chooses.
-    pub(crate) fn balance_of(&self, wanted: impl Fn(usize) -> bool) -> Balance {
-        let mut tally = Tally::default();
-        for (packet, fate) in self.fate.iter().enumerate().filter(|(packet, _)| wanted(*packet)) {
-            tally.add(*fate, self.repeated[packet]);
-        }
-        let mut balance = tally.close();
-        balance.unknown += self.contradictions as i64;
-        balance
-    }
-
-    /// The balances of the first `count` workers, and the packets of others; `worker` says whose each packet is.
-    pub(crate) fn balances(&self, worker: &[u32], count: usize) -> (Vec<Balance>, u64) {
-        let (mut tallies, mut others) = (vec![Tally::default(); count], 0);
-        for (packet, fate) in self.fate.iter().enumerate() {
-            match tallies.get_mut(worker[packet] as usize) {
-                Some(tally) => tally.add(*fate, self.repeated[packet]),
-                None => others += 1,
-            }
-        }
-        (tallies.into_iter().map(Tally::close).collect(), others)
-    }
-}
-
-/// A balance that is still open.
-#[derive(Debug, Clone, Default)]
-struct Tally {
-    balance: Balance,
-    dropped: [u64; Reason::ALL.len()],
-}
-
-impl Tally {
-    fn add(&mut self, fate: Fate, repeated: bool) {
-        let balance = &mut self.balance;
-        *if repeated { &mut balance.retransmitted } else { &mut balance.generated } += 1;
-        match fate {
-            Fate::Withheld => balance.withheld += 1,
-            Fate::InFlight => balance.in_flight += 1,
-            Fate::DeliveredAlone => balance.delivered_alone += 1,
-            Fate::DeliveredMerged => balance.delivered_merged += 1,
-            Fate::Subsumed => balance.subsumed += 1,
-            Fate::Outranked => balance.outranked += 1,
-            Fate::Dropped(reason) => self.dropped[reason as usize] += 1,
-            Fate::Unaccounted => balance.unaccounted += 1,
+impl Fate {
+    #[inline]
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Fate::InFlight => 1,
+            Fate::DeliveredAlone => 2,
+            Fate::DeliveredMerged => 3,
+            Fate::Subsumed => 4,
+            Fate::Outranked => 5,
+            Fate::Unaccounted => 6,
+            Fate::Withheld => 7,
+            Fate::Dropped(reason) => FATES.len() as u8 + reason as u8,
         }
     }
 
-    fn close(self) -> Balance {
-        let mut balance = self.balance;
-        for reason in Reason::ALL {
-            balance.add_dropped(reason, self.dropped[reason as usize]);
+    #[inline]
+    pub(crate) fn coded(code: u8) -> Fate {
+        let dropped = || Fate::Dropped(Reason::ALL[usize::from(code) - FATES.len()]);
+        FATES.get(usize::from(code)).copied().unwrap_or_else(dropped)
+    }
+
+    /// Its name, as in tables; drops are told apart by their reasons.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fate::InFlight => "in_flight",
+            Fate::DeliveredAlone => "delivered_alone",
+            Fate::DeliveredMerged => "delivered_merged",
+            Fate::Subsumed => "subsumed",
+            Fate::Outranked => "outranked",
+            Fate::Unaccounted => "unaccounted",
+            Fate::Withheld => "withheld",
+            Fate::Dropped(_) => "dropped",
         }
-        balance.sent = balance.generated + balance.retransmitted - balance.withheld;
-        balance.close();
-        balance
     }
-}
-
-/// The sum of the differences of all entries of two balances, in updates.
-pub fn difference(a: &Balance, b: &Balance) -> u64 {
-    let pairs = [
-        (a.generated, b.generated),
-        (a.retransmitted, b.retransmitted),
-        (a.withheld, b.withheld),
-        (a.sent, b.sent),
-        (a.delivered_alone, b.delivered_alone),
-        (a.delivered_merged, b.delivered_merged),
-        (a.subsumed, b.subsumed),
-        (a.outranked, b.outranked),
-        (a.in_flight, b.in_flight),
-        (a.unaccounted, b.unaccounted),
-    ];
-    let mut reasons: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for (reason, &n) in &a.dropped {
-        reasons.entry(reason).or_default().0 = n;
-    }
-    for (reason, &n) in &b.dropped {
-        reasons.entry(reason).or_default().1 = n;
-    }
-    pairs.iter().chain(reasons.values()).map(|(x, y)| x.abs_diff(*y)).sum()
-}
-
-/// Adds `more` to `sum`, entry by entry; invented numbers do not overflow.
-pub fn add(sum: &mut Balance, more: &Balance) {
-    let pairs = [
-        (&mut sum.generated, more.generated),
-        (&mut sum.retransmitted, more.retransmitted),
-        (&mut sum.withheld, more.withheld),
-        (&mut sum.sent, more.sent),
-        (&mut sum.delivered_alone, more.delivered_alone),
-        (&mut sum.delivered_merged, more.delivered_merged),
-        (&mut sum.subsumed, more.subsumed),
-        (&mut sum.outranked, more.outranked),
-        (&mut sum.in_flight, more.in_flight),
-        (&mut sum.unaccounted, more.unaccounted),
-    ];
-    for (entry, n) in pairs {
-        *entry = entry.saturating_add(n);
-    }
-    for (reason, n) in &more.dropped {
-        let entry = sum.dropped.entry(reason.clone()).or_default();
-        *entry = entry.saturating_add(*n);
-    }
-    sum.unknown = sum.unknown.saturating_add(more.unknown);
 }
 
 /// Returns whether `cluster` is one of updates rather than of background traffic.
+#[inline]
 pub fn is_update(cluster: u16) -> bool {
     cluster != NO_CLUSTER
 }
 
-/// Whether the books have sums by key. Those are opened by a packet that is merged into itself.
-pub fn has_sums_by_key(records: &Records) -> bool {
-    let books = &records.books;
-    let itself = books.packet_in.iter().zip(&books.packet_out).zip(&books.action);
-    itself.into_iter().any(|((packet, out), action)| packet == out && *action == Action::Merged as u8)
-}
-
-/// How far a packet has come.
+/// How a packet ended: when, and in which packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// It travels under its own id, with its members.
-    Open,
-    /// It is a member of another packet.
-    Joined,
-    /// It was delivered.
-    Delivered,
-    /// It ended otherwise.
-    Ended,
+pub(crate) struct End {
+    pub(crate) t_ps: i64,
+    pub(crate) carrier: u32,
 }
 
-struct Resolver {
-    index: Index,
-    state: Vec<State>,
-    /// Members of each open packet as a list: first, last, next; so that merging is one link.
-    first: Vec<u32>,
-    last: Vec<u32>,
-    next: Vec<u32>,
-    /// Where and when each packet arrived at the device that has it now.
-    arrival: Vec<Option<(u16, i64)>>,
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    pub(crate) packets: Packets,
     family: Family,
     keyed: Keyed,
-    fates: Fates,
+    /// Time in devices, from arrival to departure, one entry per packet and device passed, in ps.
+    pub(crate) device_ps: Column,
+    /// Deliveries of a packet that had been delivered before.
+    pub(crate) duplicates: u64,
+    /// Statements of the records that contradict each other, in updates.
+    pub(crate) contradictions: u64,
+    /// Members of the packet that was delivered last.
+    members: Vec<u32>,
+    /// How each packet ended, by number; kept on request.
+    ends: Option<Vec<End>>,
+    /// When it is.
+    now: i64,
 }
 
 impl Resolver {
-    fn new(records: &Records, family: Family) -> Resolver {
-        let sent = &records.sent;
-        let n = sent.worker.len();
-        let mut index = index::with_room(n);
-        let mut fates = Fates::default();
-        for row in 0..n {
-            let id = PacketId::new(sent.worker[row], sent.seq[row], sent.attempt[row]).0;
-            // Two rows with one id cannot be distinguished later.
-            fates.contradictions += u64::from(index.insert(id, row as u32).is_some());
-        }
-        fates.repeated = sent.attempt.iter().map(|attempt| *attempt > 0).collect();
-        fates.fate = sent.t_sent_ps.iter().map(|t| if t.is_some() { Fate::InFlight } else { Fate::Withheld }).collect();
+    /// The packets are all read.
+    pub(crate) fn new(packets: Packets, family: Family) -> Resolver {
+        let contradictions = packets.twice();
         Resolver {
-            index,
-            state: vec![State::Open; n],
-            first: (0..n as u32).collect(),
-            last: (0..n as u32).collect(),
-            next: vec![NOWHERE; n],
-            arrival: vec![None; n],
+            packets,
             family,
             keyed: Keyed::default(),
-            fates,
+            device_ps: Column::default(),
+            duplicates: 0,
+            contradictions,
+            members: Vec::new(),
+            ends: None,
+            now: 0,
         }
     }
 
-    /// The packet called `id`; being mentioned proves that it was sent, whatever its send time says.
-    fn find(&mut self, id: u64) -> Option<usize> {
-        let packet = self.index.get(&id).map(|&packet| packet as usize);
+    /// Keeps how packets end.
+    pub(crate) fn with_ends(self) -> Resolver {
+        let none = End { t_ps: 0, carrier: NOWHERE };
+        Resolver { ends: Some(vec![none; self.packets.numbers()]), ..self }
+    }
+
+    /// How a packet ended; none of those that are in flight, and if it is not known.
+    pub(crate) fn end_of(&self, packet: u32) -> Option<End> {
+        let open = matches!(self.packets.fate(packet), Fate::InFlight | Fate::Withheld);
+        self.ends.as_ref()?.get(packet as usize).filter(|end| !open && end.carrier != NOWHERE).copied()
+    }
+
+    /// The packet called `id`; being mentioned proves that it was sent.
+    #[inline]
+    fn find(&mut self, id: u64) -> Option<u32> {
+        let packet = self.packets.number(id);
         match packet {
-            Some(packet) if self.fates.fate[packet] == Fate::Withheld => self.fates.fate[packet] = Fate::InFlight,
-            Some(_) => {}
-            None => self.fates.contradictions += 1,
+            Some(packet) => self.packets.mention(packet),
+            None => self.contradictions += 1,
         }
         packet
+    }
+
+    /// The same of a packet that arrived: one without a name contradicts nothing.
+    fn named(&mut self, id: u64) -> Option<u32> {
+        if id == NO_PACKET { None } else { self.find(id) }
     }
 
     /// The transmission that a result holds of the packet it is known by: the one that has as many members as it, else the first that is
     /// under way (the rule of the ledger, `replay/engine/src/ledger/result.rs`).
     fn sent_as(&self, id: u64, count: u16) -> u64 {
         let known = PacketId(id);
-        let attempts = (known.attempt()..=u8::MAX).map(|attempt| PacketId::new(known.worker(), known.seq(), attempt).0);
-        let under_way =
-            attempts.filter(|id| self.index.get(id).is_some_and(|row| self.state[*row as usize] == State::Open));
+        let attempts = known.attempt()..=self.packets.last_attempt().max(known.attempt());
+        let attempts = attempts.map(|attempt| PacketId::new(known.worker(), known.seq(), attempt).0);
         let mut lone = None;
-        for attempt in under_way {
-            let mut member = self.index.get(&attempt).map_or(NOWHERE, |row| self.first[*row as usize]);
-            let mut members = 0;
-            while member != NOWHERE {
-                (member, members) = (self.next[member as usize], members + 1);
-            }
-            if members == u32::from(count) {
+        for attempt in attempts {
+            let Some(packet) = self.packets.number(attempt).filter(|packet| self.packets.state(*packet) == State::Open)
+            else {
+                continue;
+            };
+            if self.circle(packet).count() == usize::from(count) {
                 return attempt;
             }
             lone.get_or_insert(attempt);
@@ -284,13 +179,14 @@ impl Resolver {
         lone.unwrap_or(id)
     }
 
-    /// The same of a packet that arrived: one without a name contradicts nothing.
-    fn named(&mut self, id: u64) -> Option<usize> {
-        if id == NO_PACKET { None } else { self.find(id) }
+    /// The packets that travel with `packet`, which is the first of them.
+    fn circle(&self, packet: u32) -> impl Iterator<Item = u32> + '_ {
+        let next = move |at: &u32| Some(self.packets.next(*at)).filter(|next| *next != packet);
+        std::iter::successors(Some(packet), next)
     }
 
-    fn read_books(&mut self, records: &Records) {
-        let books = &records.books;
+    /// What devices did.
+    pub(crate) fn read_books(&mut self, books: &BookColumns) {
         for row in 0..books.t_ps.len() {
             let Some(packet) = self.find(books.packet_in[row]) else { continue };
             let other = match books.packet_out[row] {
@@ -298,15 +194,16 @@ impl Resolver {
                 id => self.find(id),
             };
             let here = (books.node[row], books.t_ps[row]);
-            self.arrive(packet, here);
+            self.now = here.1;
+            self.packets.arrive(packet, here);
             if let Some(other) = other {
-                self.arrive(other, here);
+                self.packets.arrive(other, here);
             }
             // Codes were checked when the file was read.
             match Action::ALL[usize::from(books.action[row])] {
                 // Said of a sum by the device that goes on with it.
                 Action::Arrived if other == Some(packet) => {
-                    self.fates.contradictions += u64::from(!self.keyed.taken_over(packet, here.0));
+                    self.contradictions += u64::from(!self.keyed.taken_over(packet as usize, here.0));
                 }
                 Action::Queued | Action::Bypassed | Action::Arrived => {}
                 Action::Departed => self.depart(packet, here),
@@ -314,71 +211,80 @@ impl Resolver {
                 Action::Subsumed => self.end(packet, Fate::Subsumed),
                 Action::Outranked => self.end(packet, Fate::Outranked),
                 Action::Dropped => match Reason::ALL[usize::from(books.reason[row])] {
-                    Reason::DeviceLost if self.keyed.lost(packet, here.0) => {}
+                    Reason::DeviceLost if self.keyed.lost(packet as usize, here.0) => {}
                     reason => self.end(packet, Fate::Dropped(reason)),
                 },
             }
         }
+    }
+
+    /// All books are read.
+    pub(crate) fn close_books(&mut self) {
         self.keyed.close();
     }
 
-    /// The first time that a device mentions a packet is when its last bit came in.
-    fn arrive(&mut self, packet: usize, here: (u16, i64)) {
-        match self.arrival[packet] {
-            Some((node, _)) if node == here.0 => {}
-            _ => self.arrival[packet] = Some(here),
+    fn depart(&mut self, packet: u32, here: (u16, i64)) {
+        if let Some(since) = self.packets.depart(packet) {
+            self.device_ps.push(here.1.saturating_sub(since));
         }
+        self.keyed.departed(packet as usize, here.0);
     }
 
-    fn depart(&mut self, packet: usize, here: (u16, i64)) {
-        if let Some((_, since)) = self.arrival[packet].take() {
-            self.fates.device_latency_ps.push(here.1.saturating_sub(since));
-        }
-        self.keyed.departed(packet, here.0);
-    }
-
-    fn merge(&mut self, packet: usize, other: Option<usize>, node: u16) {
+    fn merge(&mut self, packet: u32, other: Option<u32>, node: u16) {
         self.revive(packet);
         match other {
-            Some(other) if other == packet || self.keyed.is_opener(other) => self.add(packet, other, node),
-            Some(other) if self.state[packet] == State::Open && self.state[other] == State::Open => {
-                self.next[self.last[other] as usize] = self.first[packet];
-                self.last[other] = self.last[packet];
-                self.state[packet] = State::Joined;
+            Some(other) if other == packet || self.keyed.is_opener(other as usize) => self.add(packet, other, node),
+            Some(other) if self.is_open(packet) && self.is_open(other) => {
+                self.packets.join(other, packet);
+                self.packets.set_state(packet, State::Joined);
             }
-            Some(_) => self.fates.contradictions += 1,
+            Some(_) => self.contradictions += 1,
             // The unknown id was counted when it was looked up.
             None => {}
         }
     }
 
-    /// `packet` is added, by key, to the sum that `opener` opened.
-    fn add(&mut self, packet: usize, opener: usize, node: u16) {
-        let again = match self.state[packet] {
-            State::Open => false,
-            State::Joined => !self.keyed.is_elsewhere(packet, node),
-            State::Delivered | State::Ended => return self.fates.contradictions += 1,
-        };
-        let packets = self.state.len();
-        self.fates.contradictions += u64::from(!self.keyed.add(packet, opener, node, again, packets));
-        (self.state[packet], self.fates.fate[packet]) = (State::Joined, Fate::InFlight);
+    fn is_open(&self, packet: u32) -> bool {
+        self.packets.state(packet) == State::Open
     }
 
-    /// Gives all members of `packet` the fate `fate`; returns how many they are.
-    fn settle(&mut self, packet: usize, fate: Fate) -> usize {
-        let (mut member, mut members) = (self.first[packet], 0);
-        while member != NOWHERE {
-            self.fates.fate[member as usize] = fate;
-            members += 1;
-            member = self.next[member as usize];
+    /// `packet` is added, by key, to the sum that `opener` opened.
+    fn add(&mut self, packet: u32, opener: u32, node: u16) {
+        let again = match self.packets.state(packet) {
+            State::Open => false,
+            State::Joined => !self.keyed.is_elsewhere(packet as usize, node),
+            State::Absent | State::Delivered | State::Ended => return self.contradictions += 1,
+        };
+        let packets = self.packets.numbers();
+        let added = self.keyed.add(packet as usize, opener as usize, node, again, packets);
+        self.contradictions += u64::from(!added);
+        self.packets.set_state(packet, State::Joined);
+        self.packets.set_fate(packet, Fate::InFlight);
+    }
+
+    fn settle_one(&mut self, member: u32, fate: Fate, carrier: u32) {
+        self.packets.set_fate(member, fate);
+        if let Some(ends) = &mut self.ends {
+            ends[member as usize] = End { t_ps: self.now, carrier };
         }
-        members
+    }
+
+    /// Gives all that travel with `packet` the fate `fate`.
+    fn settle(&mut self, packet: u32, fate: Fate) {
+        let mut member = packet;
+        loop {
+            self.settle_one(member, fate, packet);
+            member = self.packets.next(member);
+            if member == packet {
+                break;
+            }
+        }
     }
 
     /// What was dropped may have been a copy: then the packet itself goes on.
-    fn revive(&mut self, packet: usize) {
-        if self.state[packet] == State::Ended && self.may_be_copy(self.fates.fate[packet]) {
-            self.state[packet] = State::Open;
+    fn revive(&mut self, packet: u32) {
+        if self.packets.state(packet) == State::Ended && self.may_be_copy(self.packets.fate(packet)) {
+            self.packets.set_state(packet, State::Open);
         }
     }
 
@@ -387,71 +293,89 @@ impl Resolver {
         self.family == Family::Pairs && matches!(fate, Fate::Dropped(reason) if reason.may_be_copy())
     }
 
-    fn end(&mut self, packet: usize, fate: Fate) {
-        if self.state[packet] == State::Open {
+    fn end(&mut self, packet: u32, fate: Fate) {
+        if self.is_open(packet) {
             self.settle(packet, fate);
-            self.state[packet] = State::Ended;
+            self.packets.set_state(packet, State::Ended);
         } else if !self.may_be_copy(fate) {
-            self.fates.contradictions += 1;
+            self.contradictions += 1;
         }
     }
 
-    fn read_received(&mut self, records: &Records) {
-        let received = &records.received;
-        self.fates.member_start.push(0);
+    /// What the server received. Calls `each` for every row with its packet, if that is known, and the updates that it delivered.
+    pub(crate) fn read_received(
+        &mut self,
+        received: &ReceivedColumns,
+        unseen: Option<&Unseen>,
+        each: &mut dyn FnMut(&Packets, usize, Option<u32>, &[u32]),
+    ) {
         for row in 0..received.packet.len() {
-            let packet = match self.family {
-                // A result does not say which transmission of a packet is in it.
-                Family::Results => self.named(self.sent_as(received.packet[row], received.count[row])),
-                Family::Updates | Family::Pairs => self.named(received.packet[row]),
+            self.members.clear();
+            self.now = received.t_recv_ps[row];
+            let packet = match unseen {
+                Some(unseen) => self.arrived(received, row, unseen),
+                None => self.received(received, row),
             };
-            self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
-            match packet {
-                Some(packet) if !self.keyed.is_opener(packet) => {
-                    self.deliver(packet, received.count[row], is_update(received.cluster[row]));
-                }
-                Some(packet) if received.last[row] => self.deliver_sum(packet),
-                _ => {}
-            }
-            self.fates.member_start.push(self.fates.members.len());
+            each(&self.packets, row, packet, &self.members);
         }
-        for member in self.keyed.lost_members() {
-            self.fates.fate[member as usize] = Fate::Dropped(Reason::DeviceLost);
+    }
+
+    fn received(&mut self, received: &ReceivedColumns, row: usize) -> Option<u32> {
+        let (id, count) = (received.packet[row], received.count[row]);
+        let packet = match self.family {
+            // A result does not say which transmission of a packet is in it.
+            Family::Results => self.named(self.sent_as(id, count)),
+            Family::Updates | Family::Pairs => self.named(id),
+        }?;
+        if !self.keyed.is_opener(packet as usize) {
+            self.deliver(packet, count, is_update(received.cluster[row]));
+        } else if received.last[row] {
+            self.deliver_sum(packet);
         }
+        Some(packet)
     }
 
     /// A worker has all of a sum by key.
-    fn deliver_sum(&mut self, opener: usize) {
-        let Some(members) = self.keyed.deliver(opener) else { return self.fates.contradictions += 1 };
-        let fate = if members.len() == 1 { Fate::DeliveredAlone } else { Fate::DeliveredMerged };
-        members.iter().for_each(|member| self.fates.fate[*member as usize] = fate);
-        self.fates.members.extend_from_slice(members);
+    fn deliver_sum(&mut self, opener: u32) {
+        let Some(members) = self.keyed.deliver(opener as usize) else { return self.contradictions += 1 };
+        self.members.extend_from_slice(members);
+        let fate = if self.members.len() == 1 { Fate::DeliveredAlone } else { Fate::DeliveredMerged };
+        for at in 0..self.members.len() {
+            self.settle_one(self.members[at], fate, opener);
+        }
     }
 
-    fn deliver(&mut self, packet: usize, count: u16, update: bool) {
+    fn deliver(&mut self, packet: u32, count: u16, update: bool) {
         self.revive(packet);
-        match self.state[packet] {
+        match self.packets.state(packet) {
             State::Open => {}
-            State::Delivered => {
-                self.fates.duplicates += 1;
-                return;
-            }
-            State::Joined | State::Ended => {
-                self.fates.contradictions += 1;
-                return;
-            }
+            State::Delivered => return self.duplicates += 1,
+            State::Absent | State::Joined | State::Ended => return self.contradictions += 1,
         }
-        let alone = self.first[packet] == self.last[packet];
-        let members = self.settle(packet, if alone { Fate::DeliveredAlone } else { Fate::DeliveredMerged });
-        self.state[packet] = State::Delivered;
+        let alone = self.packets.next(packet) == packet;
+        self.settle(packet, if alone { Fate::DeliveredAlone } else { Fate::DeliveredMerged });
+        self.packets.set_state(packet, State::Delivered);
+        let mut members = std::mem::take(&mut self.members);
+        members.extend(self.circle(packet));
         // What the packet says about itself must be what the books say; background says nothing, nor does a part of a sum.
         if update && count > 0 {
-            self.fates.contradictions += (members as u64).abs_diff(u64::from(count));
+            self.contradictions += (members.len() as u64).abs_diff(u64::from(count));
         }
-        let mut member = self.first[packet];
-        while member != NOWHERE {
-            self.fates.members.push(member);
-            member = self.next[member as usize];
+        self.members = members;
+    }
+
+    /// All is read: what is not known by now will not be.
+    pub(crate) fn finish(&mut self, unseen: bool) {
+        if unseen {
+            for number in 0..self.packets.numbers() as u32 {
+                if self.packets.state(number) != State::Absent && self.packets.fate(number) == Fate::InFlight {
+                    self.packets.set_fate(number, Fate::Unaccounted);
+                }
+            }
+            return;
+        }
+        for member in self.keyed.lost_members() {
+            self.packets.set_fate(member, Fate::Dropped(Reason::DeviceLost));
         }
     }
 }

@@ -1,152 +1,305 @@
-//! Tests of [`super`]: fates told event by event.
+//! Tests of [`super`], [`crate::packets`], [`crate::pass`] and the ages of a pass: random histories, sound or not, against [`crate::model`], which works on
+//! whole columns, and against sorting.
+
+use std::collections::BTreeMap;
+
+use pktgen_core::record::{Balance, Manifest};
+use proptest::prelude::*;
 
 use super::*;
+use crate::age::{FlowAge, Sums};
+use crate::memory::Memory;
+use crate::model::Fates;
+use crate::over_time::Segment;
+use crate::quantile::Values;
+use crate::run::{NO_REASON, Records, RunData};
+use crate::stream::Streams;
 use crate::testing::Story;
-use Fate::*;
+use crate::{Analysis, Options};
 
-#[test]
-fn members_inherit_the_fate_of_their_carrier_over_several_hops() {
-    // 1 and 2 merge at node 0 (as 2), 2 and 3 at node 1 (as 2, the newest), then node 2 drops 2.
-    let mut story = Story::new();
-    for worker in 1..=4 {
-        story.sent(worker, 0, Some(0), 0);
+/// Numbers of which a history is made, whatever they mean.
+type Row = (u8, u8, u8, u8, i64);
+
+/// An id of few workers, sequence numbers and attempts; some are of no packet, and some far from all others.
+fn id((worker, seq, attempt): (u8, u8, u8)) -> PacketId {
+    match seq {
+        250.. => PacketId::new(u32::from(worker % 4), u32::MAX - u32::from(seq), attempt % 2),
+        _ => {
+            PacketId::new(u32::from(worker % 4), u32::from(seq % 9) * if seq > 200 { 70 } else { 1 }, (attempt % 8) / 6)
+        }
     }
-    story.queued(1, 0, 1).merged(2, 0, 1, 2).departed(3, 0, 2);
-    story.queued(4, 1, 2).merged(5, 1, 3, 2).departed(6, 1, 2);
-    story.dropped(7, 2, 2, Reason::QueueFull);
-    story.queued(8, 0, 4).departed(9, 0, 4).received(10, 4, 0, 1);
-    let fates = Fates::resolve(&story.records);
-    let full = Dropped(Reason::QueueFull);
-    assert_eq!(fates.fate, [full, full, full, DeliveredAlone]);
-    assert_eq!(fates.contradictions, 0);
-    // 2 arrived at node 0 with its merge at 2 and left at 3; at node 1 from 4 to 6; packet 4 from 8 to 9.
-    assert_eq!(fates.device_latency_ps, [1, 2, 1]);
 }
 
-#[test]
-fn a_hierarchy_of_synchronous_aggregation_closes() {
-    // Nodes 0 and 1 have three workers each, node 2 is on top of them. Node 0 gives up on worker 3, whose contribution
-    // then opens the block anew; its result comes to the top too late. Worker 7 sends twice.
+fn cluster(of: u8) -> u16 {
+    if of > 230 { NO_CLUSTER } else { u16::from(of % 3) }
+}
+
+/// A run; where it is `sound` in time, rows are in the order of time.
+fn story(sent: &[Row], books: &[Row], received: &[Row], in_order: bool) -> Story {
     let mut story = Story::new();
-    for worker in 1..=7 {
-        story.sent(worker, 0, Some(0), 0);
+    let records = &mut story.records;
+    for &(worker, seq, attempt, other, t) in sent {
+        let id = id((worker, seq, attempt));
+        let t = t % 1_000;
+        records.sent.t_gen_ps.push(t);
+        // Some were withheld, and some left long after.
+        let later = if other == 3 { 1 << 43 } else { i64::from(other) };
+        records.sent.t_sent_ps.push((other > 40 || other == 3).then_some(t + later));
+        records.sent.cluster.push(cluster(worker.wrapping_add(other / 50)));
+        records.sent.worker.push(id.worker());
+        records.sent.seq.push(id.seq());
+        records.sent.attempt.push(id.attempt());
+        records.sent.reward.push((other > 20).then_some(f32::from(other)));
     }
-    story.sent_again(7, 0, 1, 1, 0);
-    story.queued(1, 0, 1).merged(2, 0, 2, 1).departed(10, 0, 1);
-    story.queued(3, 1, 4).merged(4, 1, 5, 4).merged(5, 1, 6, 4).departed(6, 1, 4);
-    story.queued(8, 2, 4).merged(12, 2, 1, 4).departed(13, 2, 4);
-    story.queued(14, 0, 3).departed(15, 0, 3).dropped(17, 2, 3, Reason::Late);
-    story.queued(14, 1, 7).departed(15, 1, 7).queued(16, 2, 7).departed(20, 2, 7);
-    story.dropped(18, 1, 8, Reason::Duplicate);
-    // The books' last row is about worker 7's second attempt.
-    *story.records.books.packet_in.last_mut().unwrap() = PacketId::new(7, 0, 1).0;
-    story.received(14, 4, 0, 5).received(21, 7, 0, 1);
-    let fates = Fates::resolve(&story.records);
-    let (late, twice) = (Dropped(Reason::Late), Dropped(Reason::Duplicate));
-    let merged = DeliveredMerged;
-    assert_eq!(fates.fate, [merged, merged, late, merged, merged, merged, DeliveredAlone, twice]);
-    assert_eq!((fates.contradictions, fates.balance().unknown, fates.balance().in_flight), (0, 0, 0));
-    let mut members = fates.members_of(0).to_vec();
-    members.sort_unstable();
-    assert_eq!(members, [0, 1, 3, 4, 5]);
-    // Packets that departed: 1 from 1 to 10, 4 from 3 to 6 and from 8 to 13, 3 and 7 from 14 to 15, 7 from 16 to 20.
-    assert_eq!(fates.device_latency_ps, [9, 3, 5, 1, 1, 4]);
-    // A result with more sources than the books say is a contradiction.
-    story.records.received.count[0] = 6;
-    assert_eq!(Fates::resolve(&story.records).balance().unknown, 1);
-}
-
-#[test]
-fn an_aggregate_is_delivered_with_all_its_members() {
-    let mut story = Story::new();
-    for worker in 1..=3 {
-        story.sent(worker, 5, Some(5), 0);
-    }
-    story.queued(1, 0, 1).merged(2, 0, 2, 1).merged(3, 0, 1, 3).departed(4, 0, 3).received(5, 3, 5, 3);
-    let fates = Fates::resolve(&story.records);
-    assert_eq!(fates.fate, [DeliveredMerged; 3]);
-    let mut members = fates.members_of(0).to_vec();
-    members.sort_unstable();
-    assert_eq!(members, [0, 1, 2]);
-    assert_eq!((fates.contradictions, fates.balance().unknown), (0, 0));
-}
-
-#[test]
-fn subsumed_outranked_withheld_and_in_flight() {
-    let mut story = Story::new();
-    for worker in 1..=6 {
-        story.sent(worker, 0, (worker != 6).then_some(0), 0);
-    }
-    // 1 merged into 2, then 3 takes the place of both; 4 outranked by 5, which stays in the queue.
-    story.queued(1, 0, 1).merged(1, 0, 1, 2).subsumed(2, 0, 2, 3).outranked(3, 0, 4, 5).received(9, 3, 0, 1);
-    let fates = Fates::resolve(&story.records);
-    assert_eq!(fates.fate, [Subsumed, Subsumed, DeliveredAlone, Outranked, InFlight, Withheld]);
-    let balance = fates.balance();
-    assert_eq!((balance.generated, balance.withheld, balance.sent, balance.in_flight), (6, 1, 5, 1));
-    assert_eq!((balance.subsumed, balance.outranked, balance.unknown), (2, 1, 0));
-}
-
-#[test]
-fn later_attempts_are_no_new_updates() {
-    let mut story = Story::new();
-    story.sent(1, 0, Some(0), 0).sent_again(1, 0, 1, 5, 0).sent_again(1, 0, 2, 9, 0).sent(2, 0, None, 0);
-    story.dropped(1, 0, 1, Reason::QueueFull).attempt_received(8, PacketId::new(1, 0, 1), 0, true);
-    let balance = Fates::resolve(&story.records).balance();
-    assert_eq!((balance.generated, balance.retransmitted, balance.withheld, balance.sent), (2, 2, 1, 3));
-    assert_eq!((balance.delivered_alone, balance.dropped_total(), balance.in_flight, balance.unknown), (1, 1, 1, 0));
-}
-
-#[test]
-fn contradictions_are_counted() {
-    let mut base = Story::new();
-    base.sent(1, 0, Some(0), 0).sent(2, 0, Some(0), 0);
-    let count = |tell: &dyn Fn(&mut Story) -> &mut Story| {
-        let mut story = base.clone();
-        tell(&mut story);
-        Fates::resolve(&story.records).balance().unknown
+    let in_time = |rows: &[Row]| {
+        let mut rows = rows.to_vec();
+        if in_order {
+            rows.sort_by_key(|row| row.4);
+        }
+        rows
     };
-    assert_eq!(count(&|story| story), 0);
-    // Received after it was dropped; a packet that nobody sent; a count that is not the members'.
-    assert_eq!(count(&|s| s.dropped(1, 0, 1, Reason::NoRoute).received(2, 1, 0, 1)), 1);
-    assert_eq!(count(&|s| s.received(2, 77, 0, 1)), 1);
-    assert_eq!(count(&|s| s.received(2, 1, 0, 3)), 2);
-    // Merged into something that had ended; sent twice under one id.
-    assert_eq!(count(&|s| s.dropped(1, 0, 1, Reason::NoRoute).merged(2, 0, 2, 1)), 1);
-    assert_eq!(count(&|s| s.sent(1, 0, Some(0), 0)), 1);
-    // A duplicate is no contradiction.
-    assert_eq!(count(&|s| s.received(2, 1, 0, 1).received(3, 1, 0, 1)), 0);
-}
-
-#[test]
-fn only_sums_by_key_have_copies() {
-    let mut story = Story::new();
-    story.sent(1, 0, Some(0), 0).sent(2, 0, Some(0), 0);
-    // Dropped, then received; received, then dropped; dropped, then merged.
-    for tell in [
-        &(|s: &mut Story| _ = s.dropped(1, 0, 1, Reason::QueueFull).received(2, 1, 0, 1)) as &dyn Fn(&mut Story),
-        &|s| _ = s.queued(1, 0, 2).merged(2, 0, 1, 2).dropped(3, 0, 1, Reason::Duplicate),
-        &|s| _ = s.queued(1, 0, 2).dropped(2, 0, 1, Reason::TableFull).merged(3, 0, 1, 2),
-    ] {
-        let mut story = story.clone();
-        tell(&mut story);
-        assert_eq!(Fates::resolve(&story.records).balance().unknown, 1);
-        assert_eq!(Fates::resolve_as(&story.records, Family::Pairs).balance().unknown, 0);
+    for (what, worker, seq, other, t) in in_time(books) {
+        let action = Action::ALL[usize::from(what) % Action::ALL.len()];
+        let replaced = matches!(action, Action::Merged | Action::Subsumed | Action::Outranked);
+        let out = if other > 200 { id((worker, seq, what)) } else { id((other, seq, what)) };
+        records.books.t_ps.push(1_000 + t);
+        records.books.node.push(u16::from(other % 2));
+        records.books.packet_in.push(id((worker, seq, what)).0);
+        records.books.action.push(action as u8);
+        records.books.packet_out.push(if replaced || other > 240 { out.0 } else { NO_PACKET });
+        let reason = Reason::ALL[usize::from(other) % Reason::ALL.len()];
+        records.books.reason.push(if action == Action::Dropped { reason as u8 } else { NO_REASON });
     }
-    // A sum that begins later says it of the packets before, too; what is no copy stays a contradiction.
-    story.dropped(1, 0, 1, Reason::QueueFull).merged(2, 0, 1, 1).merged(3, 0, 2, 2).received(4, 1, 0, 0);
-    story.records.received.last = vec![true];
-    let fates = Fates::resolve(&story.records);
-    assert_eq!((fates.fate, fates.contradictions), (vec![DeliveredAlone, InFlight], 0));
-    story.dropped(5, 0, 2, Reason::NoRoute).merged(6, 0, 2, 2).received(7, 2, 0, 0);
-    assert_eq!(Fates::resolve(&story.records).contradictions, 1);
+    for (worker, seq, attempt, other, t) in in_time(received) {
+        let packet = id((worker, seq, attempt));
+        records.received.t_recv_ps.push(2_000 + t);
+        records.received.packet.push(if other == 255 { NO_PACKET } else { packet.0 });
+        records.received.cluster.push(cluster(worker.wrapping_add(other / 50)));
+        records.received.newest_gen_ps.push(t % 1_000);
+        records.received.count.push(u16::from(other % 4));
+        records.received.bytes.push(u32::from(other));
+        records.received.accepted.push(other % 2 == 0);
+        records.received.heat.push(other % 2);
+        records.received.last.push(other % 3 > 0);
+    }
+    records.sent.bytes = vec![256; sent.len()];
+    story
+}
+
+fn stories() -> impl Strategy<Value = Story> {
+    let rows =
+        |most: usize| prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>(), any::<u8>(), 0i64..5_000), 0..most);
+    (rows(80), rows(120), rows(60), any::<bool>())
+        .prop_map(|(sent, books, received, in_order)| story(&sent, &books, &received, in_order))
+}
+
+/// What a resolver says.
+#[derive(Debug, PartialEq)]
+struct Told {
+    balances: Vec<Balance>,
+    all: Balance,
+    updates: Balance,
+    numbers: (u64, u64),
+    device_ps: Vec<i64>,
+    /// Of each row of `received`: the packet and its members.
+    received: Vec<(Option<u64>, Vec<u64>)>,
+}
+
+const WORKERS: usize = 4;
+
+fn ours(records: &Records, manifest: &Manifest, family: Family, unseen: bool) -> Told {
+    let mut packets = Packets::default();
+    packets.read(&records.sent).unwrap();
+    let mut resolver = Resolver::new(packets, family);
+    let unseen = unseen.then(|| Unseen::of(manifest));
+    if unseen.is_none() {
+        resolver.read_books(&records.books);
+        resolver.close_books();
+    }
+    let mut received = Vec::new();
+    resolver.read_received(&records.received, unseen.as_ref(), &mut |packets, _, packet, members| {
+        let mut members: Vec<u64> = members.iter().map(|member| packets.id(*member).0).collect();
+        members.sort_unstable();
+        received.push((packet.map(|packet| packets.id(packet).0), members));
+    });
+    resolver.finish(unseen.is_some());
+    let tallies = Tallies::of(&resolver.packets);
+    let mut device_ps = Vec::new();
+    resolver.device_ps.scan(&mut |part| device_ps.extend_from_slice(part)).unwrap();
+    Told {
+        balances: tallies.balances(WORKERS).0,
+        all: tallies.balance_of(|_, _| true),
+        updates: tallies.balance_of(|_, update| update),
+        numbers: (resolver.duplicates, resolver.contradictions),
+        device_ps,
+        received,
+    }
+}
+
+fn theirs(records: &Records, manifest: &Manifest, family: Family, unseen: bool) -> Told {
+    let fates = match unseen {
+        true => Fates::resolve_unseen(records, manifest, family),
+        false => Fates::resolve_as(records, family),
+    };
+    let sent = &records.sent;
+    let id = |row: u32| {
+        let row = row as usize;
+        PacketId::new(sent.worker[row], sent.seq[row], sent.attempt[row]).0
+    };
+    let packet = |row: usize| Some(fates.received_packet[row]).filter(|row| *row != u32::MAX).map(id);
+    let members = |row: usize| {
+        let mut members: Vec<u64> = fates.members_of(row).iter().map(|row| id(*row)).collect();
+        members.sort_unstable();
+        members
+    };
+    let without = |mut balance: Balance| {
+        balance.unknown -= fates.contradictions as i64;
+        balance
+    };
+    let of_worker = |worker: usize| without(fates.balance_of(|row| sent.worker[row] as usize == worker));
+    Told {
+        balances: (0..WORKERS).map(of_worker).collect(),
+        all: without(fates.balance()),
+        updates: without(fates.balance_of(|row| is_update(sent.cluster[row]))),
+        numbers: (fates.duplicates, fates.contradictions),
+        device_ps: fates.device_latency_ps.clone(),
+        received: (0..records.received.packet.len()).map(|row| (packet(row), members(row))).collect(),
+    }
+}
+
+/// Ages by sorting the events of each flow.
+fn sorted_ages(records: &Records, fates: &Fates) -> [Vec<FlowAge>; 2] {
+    #[derive(Default)]
+    struct Events {
+        generated: Vec<i64>,
+        older: Vec<i64>,
+        deliveries: Vec<(i64, i64)>,
+    }
+    let (sent, received) = (&records.sent, &records.received);
+    let mut flows: [BTreeMap<u32, Events>; 2] = Default::default();
+    for row in (0..sent.cluster.len()).filter(|row| is_update(sent.cluster[*row])) {
+        let t = sent.t_gen_ps[row];
+        flows[0].entry(u32::from(sent.cluster[row])).or_default().generated.push(t);
+        flows[1].entry(sent.worker[row]).or_default().generated.push(t);
+    }
+    for row in (0..received.cluster.len()).filter(|row| is_update(received.cluster[*row])) {
+        let members = fates.members_of(row).iter().map(|member| sent.t_gen_ps[*member as usize]);
+        let members: Vec<i64> = members.collect();
+        if !members.is_empty() {
+            flows[0].entry(u32::from(received.cluster[row])).or_default().older.extend(members);
+        }
+    }
+    for row in (0..received.cluster.len()).filter(|row| is_update(received.cluster[*row])) {
+        let delivery = (received.t_recv_ps[row], received.newest_gen_ps[row]);
+        if received.packet[row] != NO_PACKET {
+            let of_cluster = flows[0].get_mut(&u32::from(received.cluster[row]));
+            of_cluster.into_iter().for_each(|flow| flow.deliveries.push(delivery));
+            for member in fates.members_of(row) {
+                let of_worker = flows[1].get_mut(&sent.worker[*member as usize]);
+                of_worker.into_iter().for_each(|flow| flow.deliveries.push(delivery));
+            }
+        }
+    }
+    flows.map(|flows| {
+        let age = |(id, mut flow): (u32, Events)| {
+            let start = *flow.generated.iter().chain(&flow.older).min().unwrap();
+            let end = *flow.generated.iter().chain(flow.deliveries.iter().map(|(t, _)| t)).max().unwrap_or(&i64::MIN);
+            flow.deliveries.sort_by_key(|(t, _)| *t);
+            let (mut since, mut fresh, mut sums, mut ends) = (start, start, Sums::default(), Vec::<Segment>::new());
+            for &(t, generation) in flow.deliveries.iter().filter(|(t, _)| *t >= start) {
+                if generation > fresh {
+                    ends.push([since - fresh, t - fresh]);
+                    (since, fresh) = (t, generation);
+                }
+            }
+            ends.push([since - fresh, end - fresh]);
+            let last = ends.len() - 1;
+            ends.iter().enumerate().for_each(|(i, [a, b])| sums.add(*a, *b, i < last));
+            sums.age(id, !flow.deliveries.is_empty(), ends.as_slice()).unwrap()
+        };
+        flows.into_iter().map(age).collect()
+    })
+}
+
+fn analysis(story: &Story, records: Streams, dir: &std::path::Path, memory: Memory) -> Analysis {
+    let run = RunData {
+        dir: dir.to_owned(),
+        manifest: story.manifest(),
+        records: Some(records),
+        states: None,
+        rounds: None,
+        lanes: None,
+        names: None,
+        stamps: None,
+        verified: pktgen_core::record::Verified::Waived,
+    };
+    Analysis::new(run, Options { memory, ..Options::default() }).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn histories_are_resolved_as_by_the_model(story in stories()) {
+        let mut manifest = story.manifest();
+        manifest.clusters = vec![0, 0, 1, 1];
+        for family in [Family::Updates, Family::Results, Family::Pairs] {
+            for unseen in [false, true] {
+                let told = ours(&story.records, &manifest, family, unseen);
+                prop_assert_eq!(told, theirs(&story.records, &manifest, family, unseen), "{:?} {}", family, unseen);
+            }
+        }
+    }
+
+    #[test]
+    fn ages_are_those_of_sorting(story in stories()) {
+        let fates = Fates::resolve(&story.records);
+        let run = analysis(&story, story.records.clone().into(), "".as_ref(), Memory::default());
+        let ages = run.resolved.as_ref().unwrap().ages().unwrap();
+        let [clusters, workers] = sorted_ages(&story.records, &fates);
+        prop_assert_eq!(&ages.clusters, &clusters);
+        prop_assert_eq!(&ages.workers, &workers);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn batches_of_files_that_spill_say_what_memory_says(story in stories()) {
+        let dir = tempfile::tempdir().unwrap();
+        story.write(dir.path());
+        let whole = analysis(&story, story.records.clone().into(), dir.path(), Memory::default());
+        let parts = analysis(&story, Streams::Files(dir.path().to_owned()), dir.path(), Memory::bytes(0));
+        prop_assert_eq!(whole.lines().unwrap(), parts.lines().unwrap());
+    }
 }
 
 #[test]
-fn balances_differ_by_every_entry() {
-    let a = Balance { sent: 5, retransmitted: 1, dropped: [("no_route".to_owned(), 2)].into(), ..Default::default() };
-    let b = Balance { sent: 7, dropped: [("malformed".to_owned(), 3)].into(), ..Default::default() };
-    assert_eq!((difference(&a, &b), difference(&a, &a)), (8, 0));
-    let mut sum = a.clone();
-    add(&mut sum, &b);
-    assert_eq!((sum.sent, sum.retransmitted, sum.dropped_total(), sum.dropped["no_route"]), (12, 1, 5, 2));
+fn numbers_that_no_run_gives_are_found_in_a_map() {
+    let mut sent = crate::run::SentColumns::default();
+    for (worker, seq) in [(0, 0), (1 << 23, 7), (0, 1 << 30), (5, 1), (5, 4_000), (0, 1)] {
+        sent.t_gen_ps.push(5);
+        sent.t_sent_ps.push(Some(5 + (1 << 50)));
+        sent.cluster.push(0);
+        sent.worker.push(worker);
+        sent.seq.push(seq);
+        sent.attempt.push(0);
+    }
+    let mut packets = Packets::default();
+    packets.read(&sent).unwrap();
+    for (worker, seq) in sent.worker.iter().zip(&sent.seq) {
+        let id = PacketId::new(*worker, *seq, 0);
+        let number = packets.number(id.0).unwrap();
+        assert_eq!(
+            (packets.worker(number), packets.id(number), packets.t_sent(number)),
+            (*worker, id, Some(5 + (1 << 50)))
+        );
+    }
+    assert_eq!((packets.number(PacketId::new(5, 2, 0).0), packets.present().count()), (None, 6));
+    assert!(packets.numbers() <= 6 * 64, "tables do not grow by what a damaged row says");
+}
+
+/// A packet's entry is what docs/records.md says.
+#[test]
+fn a_packet_takes_28_bytes() {
+    assert_eq!(crate::packets::BYTES, 28);
 }

@@ -7,9 +7,10 @@
 use pktgen_core::record::{Manifest, PacketId};
 
 use crate::age::numbers;
-use crate::fates::is_update;
+use crate::fates::{Tallies, is_update};
+use crate::packets::Packets;
 use crate::resolved::Resolved;
-use pktgen_core::index;
+use pktgen_core::index::Index;
 
 const PS_PER_NS: f64 = 1000.0;
 
@@ -51,8 +52,8 @@ impl Goal {
             detail: None,
             conflict: None,
         };
-        let Some(resolved) = resolved else { return Some(counted()) };
-        let mut recorded = from_records(updates, manifest, resolved);
+        let Some((firsts, tallies)) = resolved.and_then(Resolved::firsts) else { return Some(counted()) };
+        let mut recorded = from_records(updates, manifest, firsts, tallies);
         // A killed run has no counters to compare with, nor the workers' balances.
         if !manifest.balance_by_worker.is_empty() {
             recorded.conflict = conflict(&recorded, &counted());
@@ -71,28 +72,36 @@ impl Goal {
     }
 }
 
-fn from_records(updates: u32, manifest: &Manifest, resolved: &Resolved) -> Goal {
-    let (sent, received) = (&resolved.records.sent, &resolved.records.received);
-    // When each update was represented first, and the worker it is of.
-    let mut known = index::with_room(sent.seq.len());
-    let mut firsts: Vec<(u32, i64)> = Vec::new();
-    for (row, &t) in received.t_recv_ps.iter().enumerate() {
-        for &member in resolved.fates.members_of(row) {
-            let member = member as usize;
-            if !is_update(sent.cluster[member]) {
-                continue;
-            }
-            let worker = sent.worker[member];
-            let at = *known.entry(PacketId::new(worker, sent.seq[member], 0).0).or_insert(firsts.len() as u32) as usize;
-            match firsts.get_mut(at) {
+/// When each update was represented first, and the worker it is of.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Firsts {
+    known: Index,
+    firsts: Vec<(u32, i64)>,
+}
+
+impl Firsts {
+    /// These updates arrived at `t`.
+    pub(crate) fn add(&mut self, packets: &Packets, t: i64, members: &[u32]) {
+        for &member in members.iter().filter(|member| packets.is_update(**member)) {
+            let id = packets.id(member);
+            let update = PacketId::new(id.worker(), id.seq(), 0).0;
+            let at = *self.known.entry(update).or_insert(self.firsts.len() as u32) as usize;
+            match self.firsts.get_mut(at) {
                 Some((_, first)) => *first = t.min(*first),
-                None => firsts.push((worker, t)),
+                None => self.firsts.push((packets.worker(member), t)),
             }
         }
     }
+}
+
+fn from_records(updates: u32, manifest: &Manifest, firsts: &Firsts, tallies: &Tallies) -> Goal {
+    let mut firsts = firsts.firsts.clone();
     let represented = firsts.len();
     firsts.sort_unstable();
-    let by_worker: Vec<_> = workers(manifest, resolved).map(|worker| (worker, nth(&firsts, worker, updates))).collect();
+    // The workers that the manifest gives a cluster, and those that sent updates nevertheless.
+    let planned = manifest.clusters.iter().zip(0u32..).filter(|(cluster, _)| is_update(**cluster));
+    let workers = numbers(planned.map(|(_, worker)| worker).chain(tallies.senders())).into_iter();
+    let by_worker: Vec<_> = workers.map(|worker| (worker, nth(&firsts, worker, updates))).collect();
     let times = by_worker.iter().map(|(_, t)| *t);
     Goal {
         updates,
@@ -102,14 +111,6 @@ fn from_records(updates: u32, manifest: &Manifest, resolved: &Resolved) -> Goal 
         detail: Some(Detail { represented, by_worker }),
         conflict: None,
     }
-}
-
-/// The workers that the manifest gives a cluster, and those that sent updates nevertheless.
-fn workers(manifest: &Manifest, resolved: &Resolved) -> impl Iterator<Item = u32> {
-    let planned = manifest.clusters.iter().zip(0u32..).filter(|(cluster, _)| is_update(**cluster));
-    let sent = &resolved.records.sent;
-    let senders = sent.cluster.iter().zip(&sent.worker).filter(|(cluster, _)| is_update(**cluster));
-    numbers(planned.map(|(_, worker)| worker).chain(senders.map(|(_, worker)| *worker))).into_iter()
 }
 
 /// The time of the `n`-th of `worker` in sorted `firsts`; a goal of nothing is reached at the start.

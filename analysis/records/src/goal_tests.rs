@@ -12,7 +12,7 @@ use crate::{Analysis, Options};
 fn analysis(story: &Story, change: impl Fn(&mut Manifest)) -> Analysis {
     let mut manifest = story.manifest();
     change(&mut manifest);
-    let records = (manifest.records == "full").then(|| story.records.clone());
+    let records = (manifest.records == "full").then(|| story.records.clone().into());
     Analysis::new(
         RunData {
             dir: "run".into(),

@@ -4,9 +4,10 @@
 //! a form for readers (a table, a chart, a verdict in words), a capture, or a comparison of implementations: those crates stand on this one.
 //! It must not compute a number from printed text, print anything, or use `unsafe`. Bad input gives a message, never a panic.
 //!
-//! Map: [`run`] reads a run dir ([`rounds`] its synchronous training, [`batches`] a file batch by batch); [`fates`] resolves packets
-//! ([`provenance`] by their lanes alone); [`age`] is the Age-of-Model of all clusters and workers; [`goal`] how far a run to a goal came; [`resolved`] has
-//! all of it together; [`metric`] turns it into [`Line`]s ([`analyze`] drives it, [`labels`] are what they share); [`stats`] has medians and
+//! Map: [`run`] reads a run dir ([`rounds`] its synchronous training, [`stream`] its streams, [`batches`] any file batch by batch); one [`pass`]
+//! over the streams feeds all that is ordered: [`fates`] resolves [`packets`] ([`provenance`] by their lanes alone, [`model`] plainly, for tests);
+//! [`age`] is the Age-of-Model of all clusters and workers; [`goal`] how far a run to a goal came. [`memory`] bounds what that takes,
+//! [`column`] are lists that spill to a file. [`resolved`] has all of it together; [`metric`] turns it into [`Line`]s ([`analyze`] drives it, [`labels`] are what they share); [`stats`] has medians and
 //! intervals, [`quantile`] and [`over_time`] exact quantiles of more numbers than fit memory; [`human`] has units for people; [`canonical`]
 //! is one version's run against another's. [`testing`] has runs made by hand.
 #![forbid(unsafe_code)]
@@ -15,14 +16,22 @@ pub mod age;
 pub mod analyze;
 pub mod batches;
 pub mod canonical;
+pub mod column;
+pub mod fate_table;
 pub mod fates;
 pub mod frame;
 pub mod goal;
 pub mod human;
+mod keyed;
 pub mod labels;
 pub mod line;
+pub mod memory;
 pub mod metric;
+pub mod model;
 pub mod over_time;
+mod packets;
+mod pass;
+mod places;
 mod plausible;
 pub mod provenance;
 pub mod quantile;
@@ -30,6 +39,7 @@ pub mod resolved;
 pub mod rounds;
 pub mod run;
 pub mod stats;
+pub mod stream;
 mod table;
 pub mod testing;
 pub mod testing_rounds;

@@ -5,14 +5,14 @@ use pktgen_core::record::PacketId;
 use proptest::prelude::*;
 
 use crate::age::{AgeOf, Ages, FlowAge};
-use crate::fates::Fates;
+use crate::model::Fates;
 use crate::testing::Story;
 
 const US: i64 = 1_000_000;
 
 fn ages(story: &Story) -> (Ages, Fates) {
     let fates = Fates::resolve(&story.records);
-    (Ages::compute(&story.records, &fates, AgeOf::Newest).unwrap(), fates)
+    (Ages::compute(&story.records, |row| fates.members_of(row), AgeOf::Newest).unwrap(), fates)
 }
 
 fn means(ages: &[FlowAge]) -> Vec<(u32, f64)> {

@@ -100,7 +100,7 @@ fn of_few(segments: &(impl Segments + ?Sized), q: &[f64], peak_q: f64) -> Result
 }
 
 /// The ends of all segments but the last.
-struct Peaks<'a, S: ?Sized>(&'a S);
+pub(crate) struct Peaks<'a, S: ?Sized>(pub(crate) &'a S);
 
 impl<S: Segments + ?Sized> Values for Peaks<'_, S> {
     fn len(&self) -> usize {

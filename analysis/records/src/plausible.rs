@@ -1,66 +1,88 @@
 //! Values that no run can have written: refused by file, row and column before anything is computed from them.
 //!
-//! Called by [`crate::run`]. Times of one clock only are compared, and those of real time with the slack of clocks that were joined.
+//! Called by [`crate::pass`]. Times of one clock only are compared, and those of real time with the slack of clocks that were joined.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pktgen_core::record::{Manifest, Note, RECEIVED, SENT};
 use pktgen_core::time::{MS, SECOND, Time};
 use pktgen_core::{Error, Result};
 
 use crate::fates::is_update;
-use crate::run::Records;
+use crate::run::{ReceivedColumns, SentColumns};
 
 /// How far times of joined parts may be apart (`pktgen merge`), and those of frames that left before they were due.
 const SLACK: Time = 100 * MS;
 /// Longer than any run.
 const LONGEST: Time = 30 * 24 * 3600 * SECOND;
 
-/// Refuses records with an impossible value. Synchronous training has results without generation times: `ages` is false there.
-pub(crate) fn check(dir: &Path, manifest: &Manifest, records: &Records, ages: bool) -> Result<()> {
-    let clock = |column: &str| manifest.clocks.get(column).map(String::as_str);
-    let (sent_by, received_by) = (clock("sent.t_sent_ps"), clock("received.t_recv_ps"));
-    let slack = if sent_by == Some("virtual") { 0 } else { SLACK };
-    let top = manifest.validity.notes.iter().any(|note| matches!(note, Note::TopSpeed {}));
-    let refuse = |stream: &str, row: usize, what: String| {
+/// What is impossible in a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Plausible {
+    dir: PathBuf,
+    slack: Time,
+    /// Frames left as fast as they could, and did not wait for their schedule.
+    top: bool,
+    one_clock: bool,
+    /// Whether what arrived has the generation of the newest member.
+    ages: bool,
+}
+
+impl Plausible {
+    /// Of the run in `dir`. Synchronous training has results without generation times: `ages` is false there.
+    pub(crate) fn of(dir: &Path, manifest: &Manifest, ages: bool) -> Plausible {
+        let clock = |column: &str| manifest.clocks.get(column).map(String::as_str);
+        let (sent_by, received_by) = (clock("sent.t_sent_ps"), clock("received.t_recv_ps"));
+        let top = manifest.validity.notes.iter().any(|note| matches!(note, Note::TopSpeed {}));
+        let slack = if sent_by == Some("virtual") { 0 } else { SLACK };
+        Plausible { dir: dir.to_owned(), slack, top, one_clock: sent_by == received_by, ages }
+    }
+
+    fn refuse(&self, stream: &str, row: usize, what: String) -> Result<()> {
         Err(Error::Invalid(format!(
             "{}: row {row}: {what}; the file was damaged or changed: restore it, or --no-verify to read it all the same",
-            dir.join(format!("{stream}.parquet")).display()
+            self.dir.join(format!("{stream}.parquet")).display()
         )))
-    };
-    let sent = &records.sent;
-    for (row, (&made, &left)) in sent.t_gen_ps.iter().zip(&sent.t_sent_ps).enumerate() {
-        if !(-slack..LONGEST).contains(&made) {
-            return refuse(SENT, row, format!("t_gen_ps = {made} is no time of a run"));
-        }
-        // Frames that leave as fast as they can do not wait for their schedule.
-        if let Some(left) = left.filter(|left| !top && *left < made.saturating_sub(slack)) {
-            return refuse(SENT, row, format!("t_sent_ps = {left} lies before t_gen_ps = {made}"));
-        }
     }
-    let received = &records.received;
-    for (row, &arrived) in received.t_recv_ps.iter().enumerate() {
-        if !is_update(received.cluster[row]) || sent_by != received_by {
-            continue;
+
+    /// Refuses transmissions with an impossible value.
+    pub(crate) fn sent(&self, sent: &SentColumns, first_row: usize) -> Result<()> {
+        for (row, (&made, &left)) in (first_row..).zip(sent.t_gen_ps.iter().zip(&sent.t_sent_ps)) {
+            if !(-self.slack..LONGEST).contains(&made) {
+                return self.refuse(SENT, row, format!("t_gen_ps = {made} is no time of a run"));
+            }
+            if let Some(left) = left.filter(|left| !self.top && *left < made.saturating_sub(self.slack)) {
+                return self.refuse(SENT, row, format!("t_sent_ps = {left} lies before t_gen_ps = {made}"));
+            }
         }
-        if !(-slack..LONGEST).contains(&arrived) {
-            return refuse(RECEIVED, row, format!("t_recv_ps = {arrived} is no time of a run"));
-        }
-        let made = received.newest_gen_ps[row];
-        if ages && !top && arrived < made.saturating_sub(slack) {
-            return refuse(
-                RECEIVED,
-                row,
-                format!("t_recv_ps = {arrived} lies before newest_gen_ps = {made}: a negative age"),
-            );
-        }
+        Ok(())
     }
-    Ok(())
+
+    /// Refuses packets at the server with an impossible value.
+    pub(crate) fn received(&self, received: &ReceivedColumns, first_row: usize) -> Result<()> {
+        if !self.one_clock {
+            return Ok(());
+        }
+        for (row, &arrived) in
+            received.t_recv_ps.iter().enumerate().filter(|(row, _)| is_update(received.cluster[*row]))
+        {
+            let (made, place) = (received.newest_gen_ps[row], first_row + row);
+            if !(-self.slack..LONGEST).contains(&arrived) {
+                return self.refuse(RECEIVED, place, format!("t_recv_ps = {arrived} is no time of a run"));
+            }
+            if self.ages && !self.top && arrived < made.saturating_sub(self.slack) {
+                let what = format!("t_recv_ps = {arrived} lies before newest_gen_ps = {made}: a negative age");
+                return self.refuse(RECEIVED, place, what);
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::Records;
     use crate::testing::Story;
 
     #[test]
@@ -74,7 +96,9 @@ mod tests {
             }
             let mut records = story.records.clone();
             change(&mut records);
-            check(Path::new("run"), &manifest, &records, true).map_err(|error| error.to_string())
+            let plausible = Plausible::of(Path::new("run"), &manifest, true);
+            let checked = plausible.sent(&records.sent, 0).and_then(|()| plausible.received(&records.received, 0));
+            checked.map_err(|error| error.to_string())
         };
         assert_eq!(told("virtual", |_| {}), Ok(()));
         let early = |records: &mut Records| records.received.t_recv_ps[0] = 999;

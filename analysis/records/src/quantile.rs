@@ -87,7 +87,7 @@ fn all(values: &dyn Values) -> Result<Vec<i64>> {
 }
 
 /// The values at quantiles `q` by nearest rank; none of no values.
-pub(crate) fn nearest_ranks<const N: usize>(values: &dyn Values, q: [f64; N]) -> Result<Option<[i64; N]>> {
+pub fn nearest_ranks<const N: usize>(values: &dyn Values, q: [f64; N]) -> Result<Option<[i64; N]>> {
     let len = values.len();
     let rank = |q: f64| ((q * len as f64).ceil() as usize).clamp(1, len.max(1)) - 1;
     if len <= SHORT {

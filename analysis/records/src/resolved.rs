@@ -9,11 +9,16 @@ use pktgen_core::record::{Balance, Facts, Family, Fault, Manifest, Validity, Ver
 use pktgen_workload::study::Study;
 
 use crate::age::{AgeOf, Ages};
-use crate::fates::{self, Fates, is_update};
-use crate::goal::Goal;
+use crate::column::Column;
+use crate::fates::{self, Tallies, is_update};
+use crate::goal::{Firsts, Goal};
+use crate::memory::Memory;
+use crate::metric::learning::Learned;
+use crate::pass::{Arrivals, Found, Pass};
 use crate::provenance::Provenance;
 use crate::rounds::Rounds;
-use crate::run::{Records, RunData, StampColumns, StateColumns};
+use crate::run::{RunData, StampColumns, StateColumns};
+use crate::stream::Streams;
 
 /// Choices of an analysis.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,6 +27,8 @@ pub struct Options {
     pub age_of: AgeOf,
     /// Read files whatever their digests say.
     pub no_verify: bool,
+    /// How much memory it may take.
+    pub memory: Memory,
     /// Studies beside those of the stages: reports know their metrics.
     pub studies: &'static [&'static dyn Study],
 }
@@ -29,16 +36,61 @@ pub struct Options {
 /// What the streams of a run say, resolved.
 #[derive(Debug, Clone)]
 pub struct Resolved {
-    /// The streams.
-    pub records: Records,
-    /// What became of every packet.
-    pub fates: Fates,
-    /// Ages of all clusters and workers; none in synchronous training, whose results carry no generation time.
-    pub ages: Option<Ages>,
+    /// The streams, for what is asked of rows.
+    pub streams: Streams,
+    found: Found,
     /// Whether a time at the server may be compared with one at a worker.
     pub one_clock: bool,
     /// What the account is of.
     pub family: Family,
+}
+
+impl Resolved {
+    /// Ages of all clusters and workers; none in synchronous training, whose results carry no generation time.
+    pub fn ages(&self) -> Option<&Ages> {
+        self.found.ages.as_ref()
+    }
+
+    /// Time in devices, from arrival to departure, of every packet and device that it passed, in ps.
+    pub fn device_ps(&self) -> &Column {
+        &self.found.device_ps
+    }
+
+    /// From a worker to the server, in ps, of every received packet whose departure is known; none without a common clock.
+    pub fn host_ps(&self) -> &Column {
+        &self.found.host_ps
+    }
+
+    /// What arrived at the server.
+    pub fn arrivals(&self) -> &Arrivals {
+        &self.found.arrivals
+    }
+
+    /// Deliveries of a packet that had been delivered before.
+    pub fn duplicates(&self) -> u64 {
+        self.found.duplicates
+    }
+
+    /// Packets whose members are not those that their lanes say.
+    pub(crate) fn lanes_wrong(&self) -> u64 {
+        self.found.lanes_wrong
+    }
+
+    pub(crate) fn learned(&self) -> Option<&Learned> {
+        self.found.learned.as_ref()
+    }
+
+    /// Of a run to a goal: what was represented first, and who sent.
+    pub(crate) fn firsts(&self) -> Option<(&Firsts, &Tallies)> {
+        Some((self.found.firsts.as_ref()?, &self.found.tallies))
+    }
+
+    /// The balance over the packets that `wanted` chooses by their worker and by whether they are updates.
+    fn balance_of(&self, wanted: impl Fn(u32, bool) -> bool) -> Balance {
+        let mut balance = self.found.tallies.balance_of(wanted);
+        balance.unknown += self.found.contradictions as i64;
+        balance
+    }
 }
 
 /// A run, ready for metrics.
@@ -72,29 +124,35 @@ fn has_one_clock(manifest: &Manifest) -> bool {
 impl Analysis {
     /// Resolves `run`.
     pub fn new(run: RunData, options: Options) -> Result<Analysis> {
-        let resolve = |records: Records| -> Result<Resolved> {
-            let family = run.manifest.family();
-            let fates = match &run.manifest.external {
-                Some(_) => Fates::resolve_unseen(&records, &run.manifest, family),
-                None => Fates::resolve_as(&records, family),
-            };
-            let one_clock = has_one_clock(&run.manifest);
-            let aged = run.rounds.is_none() && one_clock;
-            let ages = aged.then(|| Ages::compute(&records, &fates, options.age_of)).transpose()?;
-            Ok(Resolved { records, fates, ages, one_clock, family })
-        };
         // Lanes are read without the names that packets have, or get by what they hold.
-        let provenance = match (&run.manifest.lanes, &run.lanes, &run.records) {
+        let held = match (&run.lanes, &run.records) {
+            (Some(_), Some(streams)) => Some(streams.whole()?),
+            _ => None,
+        };
+        let provenance = match (&run.manifest.lanes, &run.lanes, &held) {
             (Some(layout), Some(lanes), Some(records)) => {
                 Some(Provenance::resolve(&run.manifest, layout, records, lanes)?)
             }
             _ => None,
         };
-        let named = run.records.map(|mut records| {
-            run.names.into_iter().for_each(|names| records.name(names));
-            records
-        });
-        let resolved = named.map(resolve).transpose()?;
+        let one_clock = has_one_clock(&run.manifest);
+        let read = |streams: Streams| -> Result<Resolved> {
+            let lanes = provenance.as_ref().zip(held.as_ref()).map(|(found, records)| found.named(records));
+            let pass = Pass {
+                manifest: &run.manifest,
+                streams: &streams,
+                names: run.names.as_ref(),
+                plausible: run.plausible().filter(|_| matches!(streams, Streams::Files(_))),
+                age_of: options.age_of,
+                aged: run.rounds.is_none() && one_clock,
+                one_clock,
+                lanes,
+                held_max: options.memory.held_max(&streams)?,
+            };
+            let found = pass.read()?;
+            Ok(Resolved { found, one_clock, family: run.manifest.family(), streams })
+        };
+        let resolved = run.records.clone().map(read).transpose()?;
         let goal = Goal::find(&run.manifest, resolved.as_ref());
         let RunData { manifest, states, rounds, stamps, verified, .. } = run;
         Ok(Analysis { manifest, resolved, goal, states, rounds, provenance, stamps, verified })
@@ -102,7 +160,7 @@ impl Analysis {
 
     /// Opens and resolves the run in `dir`.
     pub fn open(dir: &Path, options: Options) -> Result<Analysis> {
-        Analysis::new(RunData::open_with(dir, options.no_verify)?, options)
+        Analysis::new(RunData::open_bounded(dir, options.no_verify, options.memory)?, options)
     }
 
     /// Whether its numbers may be used. What the run says about itself, and what was found in its records: those must
@@ -142,10 +200,10 @@ impl Analysis {
     pub fn unknown(&self) -> f64 {
         let theirs = &self.manifest.balance;
         let ours = match &self.resolved {
-            Some(resolved) => resolved.fates.balance(),
+            Some(resolved) => resolved.balance_of(|_, _| true),
             None => {
-                let mut all = self.balance_where(is_update);
-                fates::add(&mut all, &self.balance_where(|cluster| !is_update(cluster)));
+                let mut all = self.balance_where(true);
+                fates::add(&mut all, &self.balance_where(false));
                 all
             }
         };
@@ -162,28 +220,28 @@ impl Analysis {
     fn unknown_by_worker(&self) -> u64 {
         let Some(resolved) = &self.resolved else { return 0 };
         let theirs = &self.manifest.balance_by_worker;
-        let (ours, others) = resolved.fates.balances(&resolved.records.sent.worker, theirs.len());
+        let (ours, others) = resolved.found.tallies.balances(theirs.len());
         others + ours.iter().zip(theirs).map(|(ours, theirs)| fates::difference(ours, theirs)).sum::<u64>()
     }
 
     /// The balance of updates, without background traffic: from the records where there are any, else from
     /// the manifest.
     pub fn balance(&self) -> Balance {
-        self.balance_where(is_update)
+        self.balance_where(true)
     }
 
-    /// The balance of the traffic of the clusters that `wanted` chooses.
-    pub(crate) fn balance_where(&self, wanted: fn(u16) -> bool) -> Balance {
+    /// The balance of updates, or of background traffic.
+    pub(crate) fn balance_where(&self, updates: bool) -> Balance {
         match &self.resolved {
-            Some(resolved) => resolved.fates.balance_of(|packet| wanted(resolved.records.sent.cluster[packet])),
-            None => counted(&self.manifest, wanted),
+            Some(resolved) => resolved.balance_of(|_, update| update == updates),
+            None => counted(&self.manifest, updates),
         }
     }
 
     /// The balance of the workers that `wanted` chooses; none if the run was killed and kept no records.
     pub fn balance_of_workers(&self, wanted: &dyn Fn(u32) -> bool) -> Option<Balance> {
         if let Some(resolved) = &self.resolved {
-            return Some(resolved.fates.balance_of(|packet| wanted(resolved.records.sent.worker[packet])));
+            return Some(resolved.balance_of(|worker, _| wanted(worker)));
         }
         let mut sum = Balance::default();
         let chosen = self.manifest.balance_by_worker.iter().zip(0u32..).filter(|(_, worker)| wanted(*worker));
@@ -192,16 +250,16 @@ impl Analysis {
     }
 }
 
-/// The workers' balances in the manifest, summed over the clusters that `wanted` chooses. A manifest without
+/// The workers' balances in the manifest, summed over those of updates, or of background traffic. A manifest without
 /// them (the run was killed) has the total only, which then stands for the updates.
-fn counted(manifest: &Manifest, wanted: fn(u16) -> bool) -> Balance {
+fn counted(manifest: &Manifest, updates: bool) -> Balance {
     if manifest.balance_by_worker.is_empty() {
-        return if wanted(0) { manifest.balance.clone() } else { Balance::default() };
+        return if updates { manifest.balance.clone() } else { Balance::default() };
     }
     let mut sum = Balance::default();
     for (worker, balance) in manifest.balance_by_worker.iter().enumerate() {
         // A worker without a cluster in the manifest is taken for one that sends updates.
-        if wanted(manifest.clusters.get(worker).copied().unwrap_or(0)) {
+        if is_update(manifest.clusters.get(worker).copied().unwrap_or(0)) == updates {
             fates::add(&mut sum, balance);
         }
     }

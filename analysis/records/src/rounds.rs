@@ -90,7 +90,7 @@ impl Rounds {
     }
 }
 
-fn stream(dir: &Path, name: &str, columns: &[&str]) -> Result<Table> {
+fn stream(dir: &Path, name: &str, columns: &[&'static str]) -> Result<Table> {
     let path = dir.join(format!("{name}.parquet"));
     if !path.exists() {
         let what = format!(

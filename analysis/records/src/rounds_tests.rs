@@ -315,7 +315,7 @@ fn analysis_of(rows: &[Iteration]) -> Vec<Line> {
     let run = crate::run::RunData {
         dir: "".into(),
         manifest: story.manifest(),
-        records: Some(story.records),
+        records: Some(story.records.into()),
         states: None,
         rounds: Some(story.rounds),
         lanes: None,

@@ -1,24 +1,22 @@
-//! A run dir in memory: the manifest and, where everything was recorded, the three streams; the workers' states,
-//! where the run asked for them; and the rounds of synchronous training.
+//! A run dir: the manifest and, where everything was recorded, the three streams, which [`crate::stream`] reads; the workers'
+//! states, where the run asked for them; and the rounds of synchronous training.
 //!
 //! Called by [`crate::analyze`]. Only the columns that metrics need are read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pktgen_core::index;
 use pktgen_core::record::digest::{is_sealed, unsealed, verify_run};
-use pktgen_core::record::{
-    Action, BOOKS, Heat, LANES, MANIFEST_VERSION, Manifest, NAMES, PacketId, RECEIVED, Reason, RunState, SENT, STAMPS,
-    STATES, Verified,
-};
+use pktgen_core::record::{LANES, MANIFEST_VERSION, Manifest, NAMES, RECEIVED, RunState, STAMPS, STATES, Verified};
 use pktgen_core::regular::check_regular;
 use pktgen_core::{Error, Result};
 use serde::de::DeserializeOwned;
 
-use crate::plausible;
+use crate::memory::Memory;
+use crate::plausible::Plausible;
 use crate::rounds::Rounds;
-use crate::table::Table;
+use crate::stream::{Streams, file_of};
+use crate::table::{Reader, Table};
 
 /// Stands for "no packet" in [`BookColumns::packet_out`].
 pub const NO_PACKET: u64 = u64::MAX;
@@ -43,6 +41,8 @@ pub struct SentColumns {
     pub seq: Vec<u32>,
     /// Attempts.
     pub attempt: Vec<u8>,
+    /// Frame lengths.
+    pub bytes: Vec<u32>,
     /// Rewards, where updates have any.
     pub reward: Vec<Option<f32>>,
 }
@@ -73,8 +73,6 @@ pub struct ReceivedColumns {
     pub packet: Vec<u64>,
     /// Clusters, or jobs.
     pub cluster: Vec<u16>,
-    /// Sequence numbers of the newest members.
-    pub newest_seq: Vec<u32>,
     /// Generation times of the newest members.
     pub newest_gen_ps: Vec<i64>,
     /// Represented updates.
@@ -157,7 +155,7 @@ pub struct StampColumns {
     pub sent: Vec<(i64, i64)>,
 }
 
-/// The three streams.
+/// The three streams, or rows of them.
 #[derive(Debug, Clone, Default)]
 pub struct Records {
     /// What workers sent.
@@ -176,7 +174,7 @@ pub struct RunData {
     /// Its manifest.
     pub manifest: Manifest,
     /// Its streams; none unless every transmission was recorded (`records = "full"`).
-    pub records: Option<Records>,
+    pub records: Option<Streams>,
     /// What workers under transmission control knew and did; none unless the run asked for it.
     pub states: Option<StateColumns>,
     /// Iterations and results; none unless it is synchronous training.
@@ -199,18 +197,38 @@ impl RunData {
 
     /// The same; with `no_verify` whatever the files' digests say.
     pub fn open_with(dir: &Path, no_verify: bool) -> Result<RunData> {
+        RunData::open_bounded(dir, no_verify, Memory::default())
+    }
+
+    /// The same; refused if its analysis takes more than `memory`.
+    pub(crate) fn open_bounded(dir: &Path, no_verify: bool, memory: Memory) -> Result<RunData> {
         let (text, manifest) = open_manifest(dir)?;
-        let verified = if no_verify { Verified::Waived } else { verify_run(dir, text.as_bytes(), &manifest.files)? };
-        let records = if manifest.records == "full" { Some(Records::read(dir)?) } else { None };
-        let (states, rounds) = (read_states(dir)?, Rounds::read(dir, &manifest)?);
-        let names = read_names(dir, records.as_ref())?;
-        if let Some(records) = records.as_ref().filter(|_| !no_verify) {
-            // Where packets carry no names, generation times are the server's guess until they are named.
-            plausible::check(dir, &manifest, records, rounds.is_none() && names.is_none())?;
+        let full = manifest.records == "full";
+        if full {
+            memory.check(dir, &manifest)?;
         }
-        let lanes = read_lanes(dir, &manifest, records.as_ref())?;
+        let verified = if no_verify { Verified::Waived } else { verify_run(dir, text.as_bytes(), &manifest.files)? };
+        let (states, rounds) = (read_states(dir)?, Rounds::read(dir, &manifest)?);
+        let records = full.then(|| Streams::open(dir, manifest.lanes.is_some())).transpose()?;
+        let names = if full { read_names(dir)? } else { None };
+        let lanes = if full { read_lanes(dir, &manifest)? } else { None };
         let stamps = read_stamps(dir)?;
-        Ok(RunData { dir: dir.to_owned(), manifest, records, states, rounds, lanes, names, stamps, verified })
+        let run = RunData { dir: dir.to_owned(), manifest, records, states, rounds, lanes, names, stamps, verified };
+        // What is longer than memory is checked while it passes.
+        if let (Some(Streams::Memory(records)), Some(plausible)) = (&run.records, run.plausible()) {
+            plausible.sent(&records.sent, 0)?;
+            plausible.received(&records.received, 0)?;
+        }
+        Ok(run)
+    }
+}
+
+impl RunData {
+    /// What its rows are checked for; none if it is read whatever they say.
+    pub(crate) fn plausible(&self) -> Option<Plausible> {
+        // Where packets carry no names, generation times are the server's guess until they are named.
+        let ages = self.rounds.is_none() && self.names.is_none();
+        (self.verified != Verified::Waived).then(|| Plausible::of(&self.dir, &self.manifest, ages))
     }
 }
 
@@ -258,11 +276,6 @@ pub fn is_unfinished(dir: &Path) -> Result<bool> {
     Ok(manifest.state == RunState::Running)
 }
 
-/// Lengths of all packets that were sent, row by row: of what metrics need they are no part.
-pub fn sent_lengths(dir: &Path) -> Result<Vec<u32>> {
-    Table::read(&dir.join("sent.parquet"), &["bytes"])?.u32("bytes")
-}
-
 /// Reads JSON that has a `version`, and refuses newer ones before looking at anything else.
 pub fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
     parse_json(path, &read_text(path, what)?, what)
@@ -307,140 +320,15 @@ fn parse_json<T: DeserializeOwned>(path: &Path, text: &str, what: &str) -> Resul
     serde_json::from_value(value).map_err(|fault| Error::data(path, format!("it does not describe {what}: {fault}")))
 }
 
-impl Records {
-    /// Gives what was received the names that its content has; numbers and generations are those of the named packets.
-    pub(crate) fn name(&mut self, names: NameColumns) {
-        let SentColumns { t_gen_ps, worker, seq, attempt, .. } = &self.sent;
-        let mut rows = index::with_room(worker.len());
-        for (row, worker) in worker.iter().enumerate() {
-            rows.insert(PacketId::new(*worker, seq[row], attempt[row]).0, row as u32);
-        }
-        let received = &mut self.received;
-        for (row, packet) in names.packet.iter().enumerate() {
-            if let Some(known) = rows.get(packet) {
-                received.newest_seq[row] = seq[*known as usize];
-                received.newest_gen_ps[row] = t_gen_ps[*known as usize];
-            }
-        }
-        (received.packet, received.count) = (names.packet, names.count);
-    }
-
-    fn read(dir: &Path) -> Result<Records> {
-        Ok(Records { sent: read_sent(dir)?, books: read_books(dir)?, received: read_received(dir)? })
-    }
-}
-
-fn stream(dir: &Path, name: &str, columns: &[&str]) -> Result<Table> {
-    let path = dir.join(format!("{name}.parquet"));
-    if !path.exists() {
-        let what = format!(
-            "it is missing although the manifest says records = \"full\"; copy the whole run dir, {name} included"
-        );
-        return Err(Error::data(&path, what));
-    }
-    Table::read_stream(&path, name, columns)
-}
-
-fn read_sent(dir: &Path) -> Result<SentColumns> {
-    let table = stream(dir, SENT, &["t_gen_ps", "t_sent_ps", "cluster", "job", "worker", "seq", "attempt", "reward"])?;
-    Ok(SentColumns {
-        reward: table.f32_or_none("reward")?,
-        t_gen_ps: table.i64("t_gen_ps")?,
-        t_sent_ps: table.i64_or_none("t_sent_ps")?,
-        cluster: table.tenants()?,
-        worker: table.u32("worker")?,
-        seq: table.u32("seq")?,
-        attempt: table.u8("attempt")?,
-    })
-}
-
-fn read_books(dir: &Path) -> Result<BookColumns> {
-    let table = stream(dir, BOOKS, &["t_ps", "node", "packet_in", "action", "packet_out", "reason"])?;
-    let books = BookColumns {
-        t_ps: table.i64("t_ps")?,
-        node: table.u16("node")?,
-        packet_in: table.u64("packet_in")?,
-        action: table.u8("action")?,
-        packet_out: table.u64_or("packet_out", NO_PACKET)?,
-        reason: table.u8_or("reason", NO_REASON)?,
-    };
-    check_books(table.path(), &books)?;
-    Ok(books)
-}
-
-/// Codes that we do not know, drops without a reason and replacements without a successor.
-fn check_books(path: &Path, books: &BookColumns) -> Result<()> {
-    for (row, (&action, &reason)) in books.action.iter().zip(&books.reason).enumerate() {
-        let Some(&known) = Action::ALL.get(usize::from(action)) else {
-            let last = Action::ALL.len() - 1;
-            return Err(Error::data(path, format!("row {row}: action {action} is not in 0..={last}; update pktgen")));
-        };
-        if reason != NO_REASON && usize::from(reason) >= Reason::ALL.len() {
-            let last = Reason::ALL.len() - 1;
-            return Err(Error::data(path, format!("row {row}: reason {reason} is not in 0..={last}; update pktgen")));
-        }
-        if known == Action::Dropped && reason == NO_REASON {
-            return Err(Error::data(path, format!("row {row}: a packet was dropped without a reason")));
-        }
-        let replaced = matches!(known, Action::Merged | Action::Subsumed | Action::Outranked);
-        if replaced && books.packet_out[row] == NO_PACKET {
-            let name = known.name();
-            return Err(Error::data(
-                path,
-                format!("row {row}: a packet was {name} without saying by which (packet_out)"),
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn read_received(dir: &Path) -> Result<ReceivedColumns> {
-    let columns = [
-        "t_recv_ps",
-        "packet",
-        "cluster",
-        "job",
-        "newest_seq",
-        "newest_gen_ps",
-        "count",
-        "bytes",
-        "accepted",
-        "heat",
-        "last",
-    ];
-    let table = stream(dir, RECEIVED, &columns)?;
-    // An empty answer is none that was given.
-    let yes = |name: &str| -> Result<Vec<bool>> {
-        Ok(table.bool_or_none(name)?.into_iter().map(|answer| answer == Some(true)).collect())
-    };
-    let heat = table.u8_or("heat", NO_HEAT)?;
-    if let Some(row) = heat.iter().position(|code| *code != NO_HEAT && usize::from(*code) >= Heat::ALL.len()) {
-        let (code, last) = (heat[row], Heat::ALL.len() - 1);
-        return Err(Error::data(table.path(), format!("row {row}: heat {code} is not in 0..={last}; update pktgen")));
-    }
-    Ok(ReceivedColumns {
-        t_recv_ps: table.i64("t_recv_ps")?,
-        packet: table.u64("packet")?,
-        cluster: table.tenants()?,
-        newest_seq: table.u32("newest_seq")?,
-        newest_gen_ps: table.i64("newest_gen_ps")?,
-        count: table.u16("count")?,
-        bytes: table.u32("bytes")?,
-        accepted: yes("accepted")?,
-        heat,
-        last: yes("last")?,
-    })
-}
-
 /// The stream is there only if updates carried lanes.
-fn read_lanes(dir: &Path, manifest: &Manifest, records: Option<&Records>) -> Result<Option<LaneColumns>> {
-    let (Some(layout), Some(records)) = (&manifest.lanes, records) else { return Ok(None) };
+fn read_lanes(dir: &Path, manifest: &Manifest) -> Result<Option<LaneColumns>> {
+    let Some(layout) = &manifest.lanes else { return Ok(None) };
     if !layout.is_sound() {
         return Err(Error::data(&dir.join("manifest.json"), "invalid lane layout (edited by hand?)"));
     }
-    let table = stream(dir, LANES, &["words"])?;
+    let table = Table::read_stream(&file_of(dir, LANES)?, LANES, &["words"])?;
     let (words, starts) = table.u32_lists("words")?;
-    let (lanes, packets) = (starts.len() - 1, records.received.packet.len());
+    let (lanes, packets) = (starts.len() - 1, rows_of(dir, RECEIVED)?);
     if lanes != packets {
         let what = format!("it has the lanes of {lanes} packets, and {packets} were received; copy the whole run dir");
         return Err(Error::data(table.path(), what));
@@ -448,12 +336,20 @@ fn read_lanes(dir: &Path, manifest: &Manifest, records: Option<&Records>) -> Res
     Ok(Some(LaneColumns { words, starts }))
 }
 
+/// How many rows the file of a stream has.
+pub(crate) fn rows_of(dir: &Path, stream: &str) -> Result<usize> {
+    Reader::stream(&file_of(dir, stream)?, stream, &[]).map(|reader| reader.rows())
+}
+
 /// The stream is there only if packets arrived without their names.
-fn read_names(dir: &Path, records: Option<&Records>) -> Result<Option<NameColumns>> {
-    let Some(records) = records.filter(|_| dir.join(format!("{NAMES}.parquet")).exists()) else { return Ok(None) };
-    let table = stream(dir, NAMES, &["packet", "count"])?;
+fn read_names(dir: &Path) -> Result<Option<NameColumns>> {
+    let path = dir.join(format!("{NAMES}.parquet"));
+    if !path.exists() {
+        return Ok(None);
+    }
+    let table = Table::read_stream(&path, NAMES, &["packet", "count"])?;
     let names = NameColumns { packet: table.u64_or("packet", NO_PACKET)?, count: table.u16("count")? };
-    let (named, packets) = (names.packet.len(), records.received.packet.len());
+    let (named, packets) = (names.packet.len(), rows_of(dir, RECEIVED)?);
     if named != packets {
         let what = format!("it has the names of {named} packets, and {packets} were received; copy the whole run dir");
         return Err(Error::data(table.path(), what));

@@ -1,6 +1,6 @@
 //! Tests of [`super`]: what is wrong with a run dir is named, whatever it is, without a panic.
 
-use pktgen_core::record::Manifest;
+use pktgen_core::record::{Action, Manifest};
 
 use super::*;
 use crate::testing::{Story, small_run};
@@ -22,7 +22,7 @@ fn what_was_written_is_read() {
     let mut story = small_run(false, 1_000_000);
     story.sent(9, 5, None, 3);
     let dir = run_dir(&story, |_| {});
-    let records = RunData::open(dir.path()).unwrap().records.unwrap();
+    let records = RunData::open(dir.path()).unwrap().records.unwrap().whole().unwrap();
     assert_eq!(records.sent.t_gen_ps, story.records.sent.t_gen_ps);
     assert_eq!(records.sent.t_sent_ps, story.records.sent.t_sent_ps);
     assert_eq!(records.books.packet_in, story.records.books.packet_in);
@@ -138,8 +138,7 @@ fn types_empty_values_and_codes_are_checked() {
     assert!(rewrite(books(4, None, node())).contains("dropped without a reason"));
     assert!(rewrite(books(1, None, node())).contains("merged without saying by which"));
     assert!(
-        rewrite(books(0, None, Column::new("node".into(), ["sw1"])))
-            .contains("column \"node\" holds String, not UInt16")
+        rewrite(books(0, None, Column::new("node".into(), ["sw1"]))).contains("column \"node\" holds Utf8, not UInt16")
     );
     assert!(rewrite(books(0, None, Column::new("node".into(), [None::<u16>]))).contains("\"node\" has 1 empty values"));
 }

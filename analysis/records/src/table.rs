@@ -1,59 +1,131 @@
-//! Reading Parquet files into plain columns, and writing metric lines as a table.
+//! Reading Parquet files, batch by batch or whole, into plain columns; and writing metric lines as a table.
 //!
-//! Called by [`crate::run`] for the streams. Everything that can be wrong with a file that
+//! Called by [`crate::stream`] and [`crate::run`] for the streams. Everything that can be wrong with a file that
 //! another program wrote (truncated, other columns, other types, nulls) becomes a message here.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
-use pktgen_core::arrow::array::{RecordBatch, RecordBatchReader};
-use pktgen_core::arrow::datatypes::Schema;
+use pktgen_core::arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchReader,
+};
+use pktgen_core::arrow::datatypes::{Float32Type, Int64Type, Schema, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use pktgen_core::record::Edition;
 use pktgen_core::regular::check_regular;
 use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result, footer, quiet};
-use polars::prelude::*;
+use polars::prelude::{DataFrame, PolarsError};
 
 use crate::frame;
 
-/// Rows that are decoded at a time.
-const ROWS: usize = 1 << 16;
+/// Rows that are decoded at a time; few in tests, so that there are several batches.
+const ROWS: usize = if cfg!(test) { 16 } else { 1 << 13 };
 
-/// The projected columns of one Parquet file.
+type EditionOf<'a> = &'a dyn Fn(&Schema) -> std::result::Result<Edition, String>;
+
+/// Some columns of a Parquet file that is read batch by batch.
+pub(crate) struct Reader {
+    path: PathBuf,
+    columns: Vec<&'static str>,
+    edition: Edition,
+    batches: ParquetRecordBatchReader,
+    rows: usize,
+    /// Rows before the next batch; none before the first, which a file without rows has, too.
+    row: Option<usize>,
+}
+
+/// Rows of a Parquet file, of some columns.
 pub(crate) struct Table {
     path: PathBuf,
-    frame: DataFrame,
+    batches: Vec<RecordBatch>,
+    first_row: usize,
+}
+
+impl Reader {
+    /// Opens the file of a stream, whatever version of the schema it has.
+    pub(crate) fn stream(path: &Path, stream: &str, columns: &[&'static str]) -> Result<Reader> {
+        Reader::open(path, columns, &|schema| Edition::of(path, stream, schema))
+    }
+
+    fn open(path: &Path, columns: &[&'static str], edition: EditionOf) -> Result<Reader> {
+        check_regular(path)?;
+        let file = File::open(path).map_err(Error::io("read", path))?;
+        footer::check(&file, path, footer::OUR_ROWS)?;
+        let opened = quiet::attempt(|| Reader::decoder(file, columns, edition)).ok_or_else(|| gave_up(path))?;
+        let (batches, edition, rows) = opened.map_err(|fault| Error::data(path, fault))?;
+        Ok(Reader { path: path.to_owned(), columns: columns.to_vec(), edition, batches, rows, row: None })
+    }
+
+    fn decoder(
+        file: File,
+        columns: &[&'static str],
+        edition: EditionOf,
+    ) -> std::result::Result<(ParquetRecordBatchReader, Edition, usize), String> {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|fault| torn(&fault))?;
+        let place = |name: &&str| {
+            let missing = |_| format!("a column is missing (\"{name}\"); is this a stream of a pktgen run?");
+            builder.schema().index_of(name).map_err(missing)
+        };
+        let edition = edition(builder.schema())?;
+        let sources = edition.sources(columns);
+        let places = sources.iter().map(place).collect::<std::result::Result<Vec<_>, _>>()?;
+        let mask = ProjectionMask::roots(builder.parquet_schema(), places);
+        let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
+        let batches = builder.with_projection(mask).with_batch_size(ROWS).build().map_err(|fault| torn(&fault))?;
+        Ok((batches, edition, rows))
+    }
+
+    /// How many rows there are, as the file says.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The next batch; none at the end. A file without rows has one without rows.
+    pub(crate) fn next_table(&mut self) -> Result<Option<Table>> {
+        // The decoder asserts on some corrupt pages; a damaged file must not end the program.
+        let next = quiet::attempt(|| self.batches.next()).ok_or_else(|| gave_up(&self.path))?;
+        let batch = match next {
+            None if self.row.is_some() => return Ok(None),
+            None => RecordBatch::new_empty(self.batches.schema()),
+            Some(batch) => batch.map_err(|fault| Error::data(&self.path, torn(&fault)))?,
+        };
+        let batch =
+            self.edition.read(batch, &self.columns).map_err(|fault| Error::data(&self.path, fault.to_string()))?;
+        let first_row = self.row.unwrap_or(0);
+        self.row = Some(first_row + batch.num_rows());
+        Ok(Some(Table { path: self.path.clone(), batches: vec![batch], first_row }))
+    }
+
+    fn whole(mut self) -> Result<Table> {
+        let mut whole = Table { path: self.path.clone(), batches: Vec::new(), first_row: 0 };
+        while let Some(mut table) = self.next_table()? {
+            whole.batches.append(&mut table.batches);
+        }
+        Ok(whole)
+    }
+}
+
+fn gave_up(path: &Path) -> Error {
+    Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again")
+}
+
+fn torn(fault: &dyn std::fmt::Display) -> String {
+    format!("it is not a complete Parquet file ({fault}); was the run killed while writing it?")
 }
 
 impl Table {
     /// Reads `columns` of `path`.
-    pub(crate) fn read(path: &Path, columns: &[&str]) -> Result<Table> {
-        Table::read_with(path, columns, |_| Ok(Edition::CURRENT))
+    pub(crate) fn read(path: &Path, columns: &[&'static str]) -> Result<Table> {
+        Reader::open(path, columns, &|_| Ok(Edition::CURRENT))?.whole()
     }
 
     /// Reads `columns` of the file of a stream, whatever version of the schema it has.
-    pub(crate) fn read_stream(path: &Path, stream: &str, columns: &[&str]) -> Result<Table> {
-        Table::read_with(path, columns, |schema| Edition::of(path, stream, schema))
-    }
-
-    fn read_with(
-        path: &Path,
-        columns: &[&str],
-        edition: impl Fn(&Schema) -> std::result::Result<Edition, String>,
-    ) -> Result<Table> {
-        check_regular(path)?;
-        let file = File::open(path).map_err(Error::io("read", path))?;
-        footer::check(&file, path, footer::OUR_ROWS)?;
-        // The decoder asserts on some corrupt pages; a damaged file must not end the program.
-        let gave_up =
-            || Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again");
-        let decoded = quiet::attempt(|| decode(file, columns, edition)).ok_or_else(gave_up)?;
-        let frame = decoded.map_err(|fault| Error::data(path, fault))?;
-        Ok(Table { path: path.to_owned(), frame })
+    pub(crate) fn read_stream(path: &Path, stream: &str, columns: &[&'static str]) -> Result<Table> {
+        Reader::stream(path, stream, columns)?.whole()
     }
 
     /// The file that was read.
@@ -61,90 +133,123 @@ impl Table {
         &self.path
     }
 
-    fn column(&self, name: &str) -> Result<&Column> {
-        self.frame.column(name).map_err(|_| Error::data(&self.path, format!("it has no column \"{name}\"")))
+    /// The place of its first row in the file.
+    pub(crate) fn first_row(&self) -> usize {
+        self.first_row
     }
 
-    fn wrong_type(&self, name: &str, want: &str) -> Error {
-        let found = self.frame.column(name).map(|column| format!("{:?}", column.dtype())).unwrap_or_default();
-        Error::data(
-            &self.path,
-            format!("column \"{name}\" holds {found}, not {want}; is this a stream of a pktgen run?"),
-        )
+    fn rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    fn full<T: PolarsNumericType>(&self, name: &str, chunked: &ChunkedArray<T>) -> Result<Vec<T::Native>> {
-        if chunked.null_count() > 0 {
-            let what = format!("column \"{name}\" has {} empty values but must have none", chunked.null_count());
-            return Err(Error::data(&self.path, what));
+    /// The pieces of a column as what `typed` takes them for.
+    fn pieces<'a, A>(
+        &'a self,
+        name: &str,
+        want: &str,
+        typed: impl Fn(&'a ArrayRef) -> Option<&'a A>,
+    ) -> Result<Vec<&'a A>> {
+        let piece = |batch: &'a RecordBatch| {
+            let missing = || Error::data(&self.path, format!("it has no column \"{name}\""));
+            let array = batch.column_by_name(name).ok_or_else(missing)?;
+            typed(array).ok_or_else(|| {
+                let what = format!(
+                    "column \"{name}\" holds {:?}, not {want}; is this a stream of a pktgen run?",
+                    array.data_type()
+                );
+                Error::data(&self.path, what)
+            })
+        };
+        self.batches.iter().map(piece).collect()
+    }
+
+    fn numbers<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<&PrimitiveArray<T>>> {
+        self.pieces(name, &format!("{:?}", T::DATA_TYPE), |array| array.as_primitive_opt::<T>())
+    }
+
+    /// Numbers that must be given.
+    fn full<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<T::Native>> {
+        let pieces = self.numbers::<T>(name)?;
+        let empty: usize = pieces.iter().map(|piece| piece.null_count()).sum();
+        if empty > 0 {
+            return Err(Error::data(
+                &self.path,
+                format!("column \"{name}\" has {empty} empty values but must have none"),
+            ));
         }
-        let mut values = Vec::with_capacity(chunked.len());
-        for chunk in chunked.downcast_iter() {
-            values.extend_from_slice(chunk.values());
+        let mut values = Vec::with_capacity(self.rows());
+        pieces.iter().for_each(|piece| values.extend_from_slice(piece.values()));
+        Ok(values)
+    }
+
+    /// Numbers that may be absent; `absent` stands for those.
+    fn or<T: ArrowPrimitiveType>(&self, name: &str, absent: T::Native) -> Result<Vec<T::Native>> {
+        let mut values = Vec::with_capacity(self.rows());
+        for piece in self.numbers::<T>(name)? {
+            match piece.null_count() {
+                0 => values.extend_from_slice(piece.values()),
+                n if n == piece.len() => values.resize(values.len() + n, absent),
+                _ => values.extend(piece.iter().map(|value| value.unwrap_or(absent))),
+            }
+        }
+        Ok(values)
+    }
+
+    fn or_none<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<Option<T::Native>>> {
+        let mut values = Vec::with_capacity(self.rows());
+        for piece in self.numbers::<T>(name)? {
+            match piece.null_count() {
+                0 => values.extend(piece.values().iter().map(|value| Some(*value))),
+                _ => values.extend(piece.iter()),
+            }
         }
         Ok(values)
     }
 }
 
-impl Table {
-    /// Lists of numbers, one after the other, and where each begins; one longer than the rows.
-    pub(crate) fn u32_lists(&self, name: &str) -> Result<(Vec<u32>, Vec<usize>)> {
-        let wrong = || self.wrong_type(name, "List(UInt32)");
-        let lists = self.column(name)?.list().map_err(|_| wrong())?;
-        let (mut values, mut starts) = (Vec::new(), vec![0]);
-        for row in 0..lists.len() {
-            let list = lists.get_as_series(row).ok_or_else(wrong)?;
-            let list = list.u32().map_err(|_| wrong())?;
-            list.downcast_iter().for_each(|chunk| values.extend_from_slice(chunk.values()));
-            starts.push(values.len());
-        }
-        Ok((values, starts))
-    }
-}
-
 /// Getters that insist on a type and on values everywhere.
 macro_rules! getters {
-    ($($name:ident: $native:ty, $want:literal;)*) => {
+    ($($name:ident: $native:ty, $kind:ty;)*) => {
         impl Table {
             $(pub(crate) fn $name(&self, name: &str) -> Result<Vec<$native>> {
-                let column = self.column(name)?;
-                let chunked = column.$name().map_err(|_| self.wrong_type(name, $want))?;
-                self.full(name, chunked)
+                self.full::<$kind>(name)
             })*
         }
     };
 }
 getters! {
-    i64: i64, "Int64";
-    u64: u64, "UInt64";
-    u32: u32, "UInt32";
-    u16: u16, "UInt16";
-    u8: u8, "UInt8";
+    i64: i64, Int64Type;
+    u64: u64, UInt64Type;
+    u32: u32, UInt32Type;
+    u16: u16, UInt16Type;
+    u8: u8, UInt8Type;
 }
 
 impl Table {
     /// Times that may be absent.
     pub(crate) fn i64_or_none(&self, name: &str) -> Result<Vec<Option<i64>>> {
-        let chunked = self.column(name)?.i64().map_err(|_| self.wrong_type(name, "Int64"))?;
-        Ok(chunked.iter().collect())
-    }
-
-    /// Numbers that may be absent; `absent` stands for those.
-    pub(crate) fn u64_or(&self, name: &str, absent: u64) -> Result<Vec<u64>> {
-        let chunked = self.column(name)?.u64().map_err(|_| self.wrong_type(name, "UInt64"))?;
-        Ok(chunked.iter().map(|value| value.unwrap_or(absent)).collect())
+        self.or_none::<Int64Type>(name)
     }
 
     /// Measures that may be absent.
     pub(crate) fn f32_or_none(&self, name: &str) -> Result<Vec<Option<f32>>> {
-        let chunked = self.column(name)?.f32().map_err(|_| self.wrong_type(name, "Float32"))?;
-        Ok(chunked.iter().collect())
+        self.or_none::<Float32Type>(name)
+    }
+
+    /// Numbers that may be absent; `absent` stands for those.
+    pub(crate) fn u64_or(&self, name: &str, absent: u64) -> Result<Vec<u64>> {
+        self.or::<UInt64Type>(name, absent)
+    }
+
+    /// Codes that may be absent; `absent` stands for those.
+    pub(crate) fn u8_or(&self, name: &str, absent: u8) -> Result<Vec<u8>> {
+        self.or::<UInt8Type>(name, absent)
     }
 
     /// Answers that may be absent.
     pub(crate) fn bool_or_none(&self, name: &str) -> Result<Vec<Option<bool>>> {
-        let chunked = self.column(name)?.bool().map_err(|_| self.wrong_type(name, "Boolean"))?;
-        Ok(chunked.iter().collect())
+        let pieces: Vec<&BooleanArray> = self.pieces(name, "Boolean", |array| array.as_boolean_opt())?;
+        Ok(pieces.into_iter().flat_map(BooleanArray::iter).collect())
     }
 
     /// Answers that must be given.
@@ -153,58 +258,41 @@ impl Table {
         answers.ok_or_else(|| Error::data(&self.path, format!("column \"{name}\" has empty values but must have none")))
     }
 
-    fn numbers(&self, name: &str) -> Result<&UInt16Chunked> {
-        self.column(name)?.u16().map_err(|_| self.wrong_type(name, "UInt16"))
-    }
-
     /// The cluster or job of each row.
     pub(crate) fn tenants(&self) -> Result<Vec<u16>> {
-        let (clusters, jobs) = (self.numbers("cluster")?, self.numbers("job")?);
-        let tenants: Option<_> = clusters.iter().zip(jobs.iter()).map(|(cluster, job)| cluster.or(job)).collect();
-        tenants.ok_or_else(|| Error::data(&self.path, "a row has neither cluster nor job"))
-    }
-
-    /// Codes that may be absent; `absent` stands for those.
-    pub(crate) fn u8_or(&self, name: &str, absent: u8) -> Result<Vec<u8>> {
-        let chunked = self.column(name)?.u8().map_err(|_| self.wrong_type(name, "UInt8"))?;
-        Ok(chunked.iter().map(|value| value.unwrap_or(absent)).collect())
-    }
-}
-
-/// The rows of a Parquet file, of `columns`; `edition` says how its schema is read.
-pub(crate) fn decode(
-    file: File,
-    columns: &[&str],
-    edition: impl FnOnce(&Schema) -> std::result::Result<Edition, String>,
-) -> std::result::Result<DataFrame, String> {
-    let torn = |fault: &dyn std::fmt::Display| {
-        format!("it is not a complete Parquet file ({fault}); was the run killed while writing it?")
-    };
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|fault| torn(&fault))?;
-    let place = |name: &&str| {
-        let missing = |_| format!("a column is missing (\"{name}\"); is this a stream of a pktgen run?");
-        builder.schema().index_of(name).map_err(missing)
-    };
-    let edition = edition(builder.schema())?;
-    let sources = edition.sources(columns);
-    let places = sources.iter().map(place).collect::<std::result::Result<Vec<_>, _>>()?;
-    let mask = ProjectionMask::roots(builder.parquet_schema(), places);
-    let batches = builder.with_projection(mask).with_batch_size(ROWS).build().map_err(|fault| torn(&fault))?;
-    let empty = batches.schema();
-    let mut whole = None::<DataFrame>;
-    for batch in batches {
-        let batch = edition.read(batch.map_err(|fault| torn(&fault))?, columns).map_err(|fault| fault.to_string())?;
-        let frame = frame::frame(batch).map_err(|fault| fault.to_string())?;
-        match &mut whole {
-            Some(whole) => whole.vstack_mut_owned(frame).map(drop).map_err(|fault| fault.to_string())?,
-            None => whole = Some(frame),
+        let (clusters, jobs) = (self.numbers::<UInt16Type>("cluster")?, self.numbers::<UInt16Type>("job")?);
+        let mut tenants = Vec::with_capacity(self.rows());
+        for (clusters, jobs) in clusters.iter().zip(jobs) {
+            match [clusters.null_count(), jobs.null_count()] {
+                [0, _] => tenants.extend_from_slice(clusters.values()),
+                [n, 0] if n == clusters.len() => tenants.extend_from_slice(jobs.values()),
+                _ => {
+                    let both = clusters.iter().zip(jobs.iter()).map(|(cluster, job)| cluster.or(job));
+                    let both: Option<Vec<u16>> = both.collect();
+                    let neither = || Error::data(&self.path, "a row has neither cluster nor job");
+                    tenants.append(&mut both.ok_or_else(neither)?);
+                }
+            }
         }
+        Ok(tenants)
     }
-    let none = || {
-        let none = edition.read(RecordBatch::new_empty(empty), columns).map_err(|fault| fault.to_string())?;
-        frame::frame(none).map_err(|fault| fault.to_string())
-    };
-    whole.map_or_else(none, Ok)
+
+    /// Lists of numbers, one after the other, and where each begins; one longer than the rows.
+    pub(crate) fn u32_lists(&self, name: &str) -> Result<(Vec<u32>, Vec<usize>)> {
+        let want = "List(UInt32)";
+        let lists = self.pieces(name, want, |array| {
+            array.as_list_opt::<i32>().filter(|lists| lists.values().as_primitive_opt::<UInt32Type>().is_some())
+        })?;
+        let (mut values, mut starts) = (Vec::new(), vec![0]);
+        for list in lists.into_iter().flat_map(|piece| piece.iter()) {
+            let Some(list) = list else {
+                return Err(Error::data(&self.path, format!("column \"{name}\" has empty values but must have none")));
+            };
+            values.extend_from_slice(list.as_primitive::<UInt32Type>().values());
+            starts.push(values.len());
+        }
+        Ok((values, starts))
+    }
 }
 
 /// Turns a polars error about data in memory into ours.

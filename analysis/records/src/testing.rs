@@ -9,14 +9,14 @@ use pktgen_core::record::{
 use pktgen_core::registry::Named;
 use polars::prelude::*;
 
-use crate::fates::{Fates, has_sums_by_key};
+use crate::model::{Fates, has_sums_by_key};
 use crate::rounds::Rounds;
 use crate::run::{NO_HEAT, NO_PACKET, NO_REASON, Records, StateColumns};
 use crate::testing_rounds;
 
 /// A run under construction. Packets are named by their worker; their sequence number is 0 unless
 /// the `_seq` form says otherwise; cluster = the one given to `sent`.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Story {
     /// What devices and the server recorded.
     pub records: Records,
@@ -153,7 +153,6 @@ impl Story {
         received.t_recv_ps.push(t);
         received.packet.push(id(packet, seq));
         received.cluster.push(cluster);
-        received.newest_seq.push(seq);
         received.newest_gen_ps.push(t_gen);
         received.count.push(count);
         received.bytes.push(256);
@@ -259,12 +258,13 @@ impl Story {
 
     fn received_columns(&self) -> Vec<Column> {
         let received = &self.records.received;
+        let seqs: Vec<u32> = received.packet.iter().map(|packet| PacketId(*packet).seq()).collect();
         vec![
             Column::new("t_recv_ps".into(), &received.t_recv_ps),
             Column::new("packet".into(), &received.packet),
             Column::new("cluster".into(), &received.cluster),
             Column::new("job".into(), vec![None::<u16>; received.cluster.len()]),
-            Column::new("newest_seq".into(), &received.newest_seq),
+            Column::new("newest_seq".into(), seqs),
             Column::new("newest_gen_ps".into(), &received.newest_gen_ps),
             Column::new("count".into(), &received.count),
             Column::new("bytes".into(), &received.bytes),

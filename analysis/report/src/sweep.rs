@@ -265,14 +265,14 @@ fn summarise(
     });
     summary.study_keys = findings::default_keys(&analysis.manifest, options.studies);
     summary.states = states::thinned(&analysis);
-    summary.kept = keep::of(&analysis, dir, depth);
+    summary.kept = keep::of(&analysis, dir, depth)?;
     Ok((summary, units))
 }
 
 /// Those that workers began in, and those that had updates.
 fn clusters_of(run: &Analysis) -> Vec<u32> {
     let began = run.manifest.clusters.iter().filter(|cluster| is_update(**cluster)).map(|cluster| u32::from(*cluster));
-    let ages = run.resolved.iter().filter_map(|resolved| resolved.ages.as_ref());
+    let ages = run.resolved.iter().filter_map(|resolved| resolved.ages());
     let aged = ages.flat_map(|ages| ages.clusters.iter().map(|age| age.id));
     let mut clusters: Vec<u32> = began.chain(aged).collect();
     clusters.sort_unstable();

@@ -7,6 +7,7 @@ use pktgen_realtime::capture::recover;
 use pktgen_realtime::run::refresh_sweep;
 use pktgen_records::human::scale_for;
 use pktgen_records::line::write_table;
+use pktgen_records::memory::Memory;
 use pktgen_records::run::is_unfinished;
 use pktgen_records::{Line, Measured, Options, analyze_run_with};
 use pktgen_report::run_dirs;
@@ -77,7 +78,10 @@ fn recover_all(path: &Path, no_verify: bool, ui: &Ui) -> Result<()> {
 fn one(run: &Listed, args: &Analyze) -> Result<Measured> {
     let dir = &run.dir;
     run.check(args.no_verify)?;
-    analyze_run_with(dir, Options { age_of: args.age, no_verify: args.no_verify, ..Options::default() })
+    analyze_run_with(
+        dir,
+        Options { age_of: args.age, no_verify: args.no_verify, memory: Memory::mib(args.memory), ..Options::default() },
+    )
 }
 
 /// The requested lines: means over clusters and workers first, those of single ones on request.

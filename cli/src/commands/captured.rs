@@ -83,7 +83,7 @@ fn plan(args: &Analyze) -> Result<CapturePlan> {
         forwards: flags.forwards,
         shard: flags.shard.unwrap_or(Shard::WHOLE),
         tables,
-        memory: (flags.memory as usize) << 20,
+        memory: (args.memory.unwrap_or(256) as usize) << 20,
         no_verify: args.no_verify,
         ..CapturePlan::new(all().protocols.formats, args.runs.clone(), flags.sent.clone())
     })

@@ -215,7 +215,8 @@ fn replayed(folder: &Path, name: &str, setup: &Setup, run: &Run) -> Result<()> {
     let analysis = Analysis::open(&out, Options::default())?;
     let lines = analysis.lines()?;
     let Some(resolved) = &analysis.resolved else { return Err(differs("it kept no records".into())) };
-    let received = &resolved.records.received;
+    let records = resolved.streams.whole()?;
+    let received = &records.received;
     for (v, flow) in run.flows.iter().enumerate() {
         let expected: Vec<_> = flow.deliveries.iter().map(|d| (d.time * US, flow.generated[d.update] * US)).collect();
         let rows = (0..received.t_recv_ps.len()).filter(|row| usize::from(received.cluster[*row]) == v);

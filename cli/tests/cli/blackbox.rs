@@ -47,7 +47,8 @@ fn olaf_parts(net: &Net, folder: &Path, run: &str, set: &[&str]) -> PathBuf {
 /// packets, and those that are ambiguous.
 fn balances_agree(dir: &Path) -> (u64, u64) {
     let run = RunData::open(dir).expect("readable");
-    let (records, layout) = (run.records.as_ref().expect("records"), run.manifest.lanes.as_ref().expect("lanes"));
+    let records = &*run.records.as_ref().expect("records").whole().expect("readable");
+    let layout = run.manifest.lanes.as_ref().expect("lanes");
     let lanes = run.lanes.as_ref().expect("lanes");
     let found = Provenance::resolve(&run.manifest, layout, &without_books(records), lanes).expect("it resolves");
     let (account, balance) = (&found.account, &run.manifest.balance);

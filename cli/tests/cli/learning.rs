@@ -80,7 +80,14 @@ fn nobody_is_a_round_ahead() {
     let output =
         pktgen(folder.path(), &[&["-q", "replay", "rounds.toml", "--no-report", "--out", "x"][..], &set].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let sent = RunData::open(&folder.path().join("x")).expect("a run").records.expect("all records").sent;
+    let sent = RunData::open(&folder.path().join("x"))
+        .expect("a run")
+        .records
+        .expect("all records")
+        .whole()
+        .expect("readable")
+        .sent
+        .clone();
     let mut rows: Vec<_> = (0..sent.seq.len()).map(|i| (sent.t_gen_ps[i], sent.worker[i], sent.seq[i])).collect();
     rows.sort_unstable();
     let mut done = [0; 8];

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use crate::support::decoded::agrees;
+use crate::support::decoded::{agrees, wrong};
 use crate::support::netns::Net;
 use pktgen_core::config::Document;
 use pktgen_realtime::run::Experiment;
-use pktgen_records::fates::Fates;
+use pktgen_records::model::Fates;
 use pktgen_records::provenance::{Answer, Provenance};
 use pktgen_records::run::RunData;
 use pktgen_testing::{Need, skip, undisturbed};
@@ -135,7 +135,10 @@ fn synchronous_training_with_stragglers_and_losses() {
         ["workload.straggler_probability=0.5", "workload.typical=20ms", "target.timeout=2ms", "workload.workers=6"];
     let trio = training("trio_ml", &flags, dir.path());
     all_agree(&trio);
-    let sources = |run: &RunData| run.records.as_ref().map_or(Vec::new(), |records| records.received.count.clone());
+    let sources = |run: &RunData| {
+        let records = run.records.as_ref().expect("records").whole().expect("readable");
+        records.received.count.clone()
+    };
     let partial = trio.iter().flat_map(sources).filter(|sources| *sources < 6).count();
     assert!(partial > 100, "results without stragglers: {partial}");
     // One window of packets ahead of the model carries nothing but lanes.
@@ -150,14 +153,15 @@ fn a_wrong_member_would_be_seen() {
     let flags = ["format.lanes=true", "transport.kind=virtual", "sweep.seeds=1..1", "workload.updates=20"];
     let runs = runs("olaf/table1-wires.toml", &flags, &dir.path().join("run"));
     let run = runs.last().expect("a run");
-    let (records, layout) = (run.records.as_ref().expect("records"), run.manifest.lanes.as_ref().expect("lanes"));
+    let records = &*run.records.as_ref().expect("records").whole().expect("readable");
+    let layout = run.manifest.lanes.as_ref().expect("lanes");
     let found =
         Provenance::resolve(&run.manifest, layout, records, run.lanes.as_ref().expect("lanes")).expect("it resolves");
     let mut fates = Fates::resolve(records);
-    assert_eq!(found.wrong(records, &fates), 0);
+    assert_eq!(wrong(&found, records, &fates), 0);
     let members = fates.members.len();
     fates.members.swap(0, members - 1);
-    assert_eq!(found.wrong(records, &fates), 2);
+    assert_eq!(wrong(&found, records, &fates), 2);
     // What lanes were made of with another log says nothing.
     let mut other = records.clone();
     other.sent.seq.iter_mut().for_each(|seq| *seq += 1000);

@@ -62,7 +62,7 @@ fn manifest(dir: &Path) -> Value {
 
 /// What was sent, but for the times at which it left; in one order for all.
 fn sent(dir: &Path) -> Vec<(i64, u32, u32, u16, u8)> {
-    let sent = RunData::open(dir).expect("a run").records.expect("all records").sent;
+    let sent = RunData::open(dir).expect("a run").records.expect("all records").whole().expect("readable").sent.clone();
     let rows =
         (0..sent.seq.len()).map(|i| (sent.t_gen_ps[i], sent.worker[i], sent.seq[i], sent.cluster[i], sent.attempt[i]));
     let mut rows: Vec<_> = rows.collect();

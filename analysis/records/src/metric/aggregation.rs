@@ -6,11 +6,9 @@ use pktgen_core::record::Family;
 use pktgen_core::registry::Named;
 
 use super::Metric;
-use crate::fates::is_update;
 use crate::labels::{COUNT, FULL};
 use crate::line::{Line, PACKETS, SHARE};
 use crate::resolved::Analysis;
-use crate::run::NO_PACKET;
 
 /// See the module.
 pub(super) struct Aggregation;
@@ -55,13 +53,7 @@ impl Metric for Aggregation {
             out.push(Line::of(&DEFINITIONS[2], None));
             return Ok(());
         }
-        let received = &resolved.records.received;
-        let mut bins = vec![0u64; usize::from(u16::MAX) + 1];
-        let named = received.packet.iter().map(|packet| *packet != NO_PACKET);
-        for ((&count, &cluster), named) in received.count.iter().zip(&received.cluster).zip(named) {
-            bins[usize::from(count)] += u64::from(named && is_update(cluster));
-        }
-        lines(&bins, out);
+        lines(&resolved.arrivals().by_count, out);
         Ok(())
     }
 }

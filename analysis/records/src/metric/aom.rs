@@ -77,7 +77,7 @@ impl Metric for Aom {
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
-        let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages.as_ref()) else { return Ok(()) };
+        let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages()) else { return Ok(()) };
         lines("cluster", &ages.clusters, out);
         lines("worker", &ages.workers, out);
         Ok(())

@@ -5,7 +5,6 @@ use pktgen_core::definition::{Better, Definition};
 use pktgen_core::registry::Named;
 
 use super::Metric;
-use crate::fates::is_update;
 use crate::labels::{BLACK_BOX, FULL, REASON, TRAFFIC};
 use crate::line::{Line, PACKETS, SHARE, UPDATES};
 use crate::resolved::Analysis;
@@ -88,9 +87,7 @@ impl Metric for Counts {
         let balance = run.balance();
         let counters = &run.manifest.counters;
         let received = match &run.resolved {
-            Some(resolved) => {
-                resolved.records.received.cluster.iter().filter(|cluster| is_update(**cluster)).count() as u64
-            }
+            Some(resolved) => resolved.arrivals().packets,
             None => counters.packets_received,
         };
         let dropped = balance.dropped_total();
@@ -135,7 +132,7 @@ impl Metric for Counts {
         }
         if let Some(resolved) = &run.resolved {
             let unseen = run.manifest.unseen.as_ref().map(|unseen| unseen.duplicates);
-            out.push(Line::new("duplicates", PACKETS, unseen.unwrap_or(resolved.fates.duplicates) as f64));
+            out.push(Line::new("duplicates", PACKETS, unseen.unwrap_or(resolved.duplicates()) as f64));
         }
         of_no_cluster(run, out);
         Ok(())
@@ -153,24 +150,14 @@ fn checked(run: &Analysis) -> bool {
 
 /// Packets that the server's reward gate accepted.
 fn accepted(run: &Analysis) -> u64 {
-    let Some(resolved) = &run.resolved else { return run.manifest.counters.accepted };
-    let received = &resolved.records.received;
-    received
-        .accepted
-        .iter()
-        .zip(&received.cluster)
-        .filter(|(accepted, cluster)| **accepted && is_update(**cluster))
-        .count() as u64
+    run.resolved.as_ref().map_or(run.manifest.counters.accepted, |resolved| resolved.arrivals().accepted)
 }
 
 /// Traffic that belongs to no cluster, where there is any.
 fn of_no_cluster(run: &Analysis, out: &mut Vec<Line>) {
-    let balance = run.balance_where(|cluster| !is_update(cluster));
+    let balance = run.balance_where(false);
     let received = match &run.resolved {
-        Some(resolved) => {
-            let clusters = &resolved.records.received.cluster;
-            clusters.iter().filter(|cluster| !is_update(**cluster)).count() as u64
-        }
+        Some(resolved) => resolved.arrivals().background,
         None => balance.delivered_alone.saturating_add(balance.delivered_merged),
     };
     if balance.sent > 0 || received > 0 {

@@ -101,7 +101,7 @@ impl Metric for Lanes {
         let contradictions = found.packets(|answer| *answer == Answer::Contradiction);
         out.push(Line::new("lanes_contradictions", PACKETS, contradictions as f64));
         let books = run.manifest.external.is_none();
-        let wrong = books.then(|| found.wrong(&resolved.records, &resolved.fates) as f64);
+        let wrong = books.then(|| resolved.lanes_wrong() as f64);
         out.push(Line::new("lanes_wrong", PACKETS, wrong));
         for (metric, updates) in [
             ("lanes_sent", account.sent),

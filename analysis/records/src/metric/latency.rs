@@ -8,12 +8,10 @@ use pktgen_core::definition::{Better, Definition};
 use pktgen_core::registry::Named;
 
 use super::Metric;
-use crate::fates::is_update;
 use crate::labels::FULL;
 use crate::line::{Line, NS};
-use crate::quantile::{Slice, Values, nearest_ranks};
-use crate::resolved::{Analysis, Resolved};
-use pktgen_core::index::NOWHERE;
+use crate::quantile::{Values, nearest_ranks};
+use crate::resolved::Analysis;
 
 /// See the module.
 pub(super) struct Latency;
@@ -63,21 +61,9 @@ impl Metric for Latency {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(resolved) = &run.resolved else { return Ok(()) };
-        describe(&DEVICE, &Slice(&resolved.fates.device_latency_ps), out)?;
-        describe(&HOST, &Slice(&host_latency_ps(resolved)), out)
+        describe(&DEVICE, resolved.device_ps(), out)?;
+        describe(&HOST, resolved.host_ps(), out)
     }
-}
-
-/// From a worker to the server, in picoseconds, of every received packet whose departure is known; none without a common clock.
-pub fn host_latency_ps(resolved: &Resolved) -> Vec<i64> {
-    if !resolved.one_clock {
-        return Vec::new();
-    }
-    let (sent, received) = (&resolved.records.sent, &resolved.records.received);
-    let rows = resolved.fates.received_packet.iter().enumerate();
-    rows.filter(|(row, packet)| **packet != NOWHERE && is_update(received.cluster[*row]))
-        .filter_map(|(row, packet)| Some(received.t_recv_ps[row].saturating_sub(sent.t_sent_ps[*packet as usize]?)))
-        .collect()
 }
 
 /// Mean, p50, p99 and max of spans, as lines of these four.

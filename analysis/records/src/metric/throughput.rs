@@ -9,7 +9,6 @@ use pktgen_core::definition::{Better, Definition};
 use pktgen_core::registry::Named;
 
 use super::Metric;
-use crate::fates::is_update;
 use crate::labels::FULL;
 use crate::line::Line;
 use crate::resolved::Analysis;
@@ -56,14 +55,7 @@ impl Metric for Throughput {
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let counters = &run.manifest.counters;
         if let Some(resolved) = &run.resolved {
-            let received = &resolved.records.received;
-            let mut seen = AtServer::default();
-            for row in (0..received.t_recv_ps.len()).filter(|row| is_update(received.cluster[*row])) {
-                seen.add(received.t_recv_ps[row], received.bytes[row], received.count[row]);
-            }
-            let mut lines = Vec::new();
-            seen.lines(&mut lines);
-            out.append(&mut lines);
+            resolved.arrivals().seen.lines(out);
         }
         // Counters know it whatever was recorded.
         let rest = counters.elements_delivered - counters.first_elements;

@@ -2,15 +2,14 @@
 //!
 //! Called by [`crate::analyze`] where a run has lanes. It reads what workers sent, and of what arrived the time, the
 //! cluster and the lanes: no packet ids and no books, which a device that is a black box does not have. docs/provenance.md
-//! says what can be known. Where there are books, [`Provenance::wrong`] compares.
+//! says what can be known. Where there are books, [`Provenance::named`] compares.
 
 use pktgen_core::Result;
-use pktgen_core::record::{Manifest, NO_CLUSTER};
+use pktgen_core::record::{Manifest, NO_CLUSTER, PacketId};
 pub use pktgen_workload::lanes::Answer;
 use pktgen_workload::lanes::{Account, Arrived, Layout, Members, SentRows};
 
 use crate::age::{AgeOf, Ages};
-use crate::fates::Fates;
 use crate::run::{LaneColumns, ReceivedColumns, Records};
 
 /// The answer for a whole run.
@@ -57,9 +56,7 @@ impl Provenance {
             ..ReceivedColumns::default()
         };
         let told = Records { sent: records.sent.clone(), received: told, ..Records::default() };
-        let fates =
-            Fates { member_start: self.found.starts.clone(), members: self.found.members.clone(), ..Fates::default() };
-        Ages::compute(&told, &fates, AgeOf::Newest)
+        Ages::compute(&told, |row| self.members_of(row), AgeOf::Newest)
     }
 
     /// The members of row `row` of `received` that are known, as rows of `sent`.
@@ -81,18 +78,32 @@ impl Provenance {
         self.found.answers.iter().map(of).sum()
     }
 
-    /// Packets whose members are not those that the books name.
-    pub fn wrong(&self, records: &Records, fates: &Fates) -> u64 {
-        // Which attempt of an update arrived lanes do not say.
-        let named = |rows: &[u32]| {
-            let mut named: Vec<_> =
-                rows.iter().map(|row| (records.sent.worker[*row as usize], records.sent.seq[*row as usize])).collect();
-            named.sort_unstable();
-            named
+    /// What lanes say, to be compared with who the books say is in each packet.
+    pub fn named<'a>(&'a self, records: &'a Records) -> Named<'a> {
+        Named { found: self, records }
+    }
+}
+
+/// See [`Provenance::named`].
+pub struct Named<'a> {
+    found: &'a Provenance,
+    records: &'a Records,
+}
+
+impl Named<'_> {
+    /// Whether the members of row `row` of `received` are known, and others than `theirs`.
+    pub fn differs(&self, row: usize, theirs: impl Iterator<Item = PacketId>) -> bool {
+        if self.found.found.answers.get(row) != Some(&Answer::Known) {
+            return false;
+        }
+        let sorted = |mut all: Vec<(u32, u32)>| {
+            all.sort_unstable();
+            all
         };
-        let known = |row: &usize| self.found.answers[*row] == Answer::Known;
-        let rows = (0..self.found.answers.len()).filter(known);
-        rows.filter(|row| named(self.members_of(*row)) != named(fates.members_of(*row))).count() as u64
+        // Which attempt of an update arrived lanes do not say.
+        let sent = &self.records.sent;
+        let ours = self.found.members_of(row).iter().map(|row| (sent.worker[*row as usize], sent.seq[*row as usize]));
+        sorted(ours.collect()) != sorted(theirs.map(|id| (id.worker(), id.seq())).collect())
     }
 }
 

@@ -22,7 +22,7 @@ impl Bed {
     }
 
     fn sent(&mut self, t: i64, worker: u32, seq: u32) -> &mut Self {
-        let SentColumns { t_gen_ps, t_sent_ps, cluster, worker: workers, seq: numbers, attempt, reward } =
+        let SentColumns { t_gen_ps, t_sent_ps, cluster, worker: workers, seq: numbers, attempt, reward, .. } =
             &mut self.records.sent;
         attempt.push(numbers.iter().zip(&*workers).filter(|own| own == &(&seq, &worker)).count() as u8);
         reward.push(None);
@@ -77,7 +77,10 @@ fn a_balance_without_books() {
     // From 0's first generation, and from the delivery of what was generated at 395.
     let ages = found.ages.unwrap();
     assert!(ages.clusters.iter().all(|age| age.delivered));
-    assert_eq!(ages.sawteeth[0].teeth.last().map(|tooth| (tooth.t_ps, tooth.after_ps)), Some((520, 520 - 405)));
+    assert_eq!(
+        ages.traces[0].sawtooth().unwrap().teeth.last().map(|tooth| (tooth.t_ps, tooth.after_ps)),
+        Some((520, 520 - 405))
+    );
 }
 
 #[test]

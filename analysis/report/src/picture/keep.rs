@@ -5,9 +5,10 @@
 
 use std::path::Path;
 
-use pktgen_records::age::Sawtooth;
-use pktgen_records::metric::latency;
-use pktgen_records::over_time::{Segment, quantiles};
+use pktgen_core::Result;
+use pktgen_records::age::{PeaksOf, Sawtooth};
+use pktgen_records::over_time::quantiles;
+use pktgen_records::quantile::{Values, nearest_ranks};
 use pktgen_records::resolved::{Analysis, Resolved};
 use pktgen_records::stats::quantile_of_sorted;
 
@@ -22,10 +23,10 @@ pub(crate) const BINS: usize = 40;
 pub(crate) const CLUSTERS_MAX: usize = 40;
 
 /// Keeps what pictures need of `run`, which is in `dir`.
-pub fn of(run: &Analysis, dir: &Path, depth: Depth) -> Kept {
+pub fn of(run: &Analysis, dir: &Path, depth: Depth) -> Result<Kept> {
     let mut kept = Kept::default();
     if depth == Depth::Values {
-        return kept;
+        return Ok(kept);
     }
     kept.lateness_cdf = lateness::read(dir).unwrap_or_default();
     let results = run.rounds.as_ref().and_then(|rounds| rounds.results.as_ref());
@@ -36,35 +37,25 @@ pub fn of(run: &Analysis, dir: &Path, depth: Depth) -> Kept {
         kept.result_cdf = cdf(own.collect());
     }
     if let Some(resolved) = &run.resolved {
-        kept.device_cdf = cdf(resolved.fates.device_latency_ps.clone());
-        kept.host_cdf = cdf(latency::host_latency_ps(resolved));
-        keep_ages(resolved, depth, &mut kept);
+        kept.device_cdf = cdf_of(resolved.device_ps())?;
+        kept.host_cdf = cdf_of(resolved.host_ps())?;
+        keep_ages(resolved, depth, &mut kept)?;
     }
     if depth == Depth::All {
-        kept.network = network::of(run, dir);
+        kept.network = network::of(run);
     }
-    kept
+    Ok(kept)
 }
 
-fn keep_ages(resolved: &Resolved, depth: Depth, kept: &mut Kept) {
-    let Some(ages) = &resolved.ages else { return };
-    let segments: Vec<Segment> = ages.sawteeth.iter().flat_map(segments).collect();
+fn keep_ages(resolved: &Resolved, depth: Depth, kept: &mut Kept) -> Result<()> {
+    let Some(ages) = resolved.ages() else { return Ok(()) };
     let shares: Vec<f64> = shares().collect();
-    // In memory nothing fails.
-    let found = quantiles(segments.as_slice(), &shares, 1.0).ok().and_then(|found| found.over_time).unwrap_or_default();
+    let found = quantiles(ages.traces.as_slice(), &shares, 1.0)?.over_time.unwrap_or_default();
     kept.age_cdf = found.into_iter().map(|ps| ps / 1000.0).zip(shares).collect();
-    kept.peak_cdf = cdf(ages.sawteeth.iter().flat_map(|own| &own.teeth).map(|tooth| tooth.before_ps).collect());
-    let most = if depth == Depth::All { CLUSTERS_MAX } else { 1 };
-    kept.sawteeth = ages.sawteeth.iter().take(most).cloned().collect();
+    kept.peak_cdf = cdf_of(&PeaksOf(&ages.traces))?;
+    kept.sawteeth = ages.sawteeth(if depth == Depth::All { CLUSTERS_MAX } else { 1 })?;
     kept.over_time = (depth == Depth::All).then(|| over_time(&kept.sawteeth)).flatten();
-}
-
-/// Age at the beginning and the end of each piece of a sawtooth.
-fn segments(own: &Sawtooth) -> impl Iterator<Item = Segment> {
-    let begins = std::iter::once(own.start.1).chain(own.teeth.iter().map(|tooth| tooth.after_ps));
-    let last = own.teeth.last().map_or(own.start, |tooth| (tooth.t_ps, tooth.after_ps));
-    let end = last.1.saturating_add(own.end_ps.saturating_sub(last.0));
-    begins.zip(own.teeth.iter().map(|tooth| tooth.before_ps).chain([end])).map(Segment::from)
+    Ok(())
 }
 
 fn shares() -> impl Iterator<Item = f64> {
@@ -83,6 +74,19 @@ pub(crate) fn cdf(mut spans_ps: Vec<i64>) -> Cdf {
     }
     let points = shares().filter_map(|share| Some((quantile_of_sorted(&spans_ps, share)? as f64 / 1000.0, share)));
     least.into_iter().chain(points).collect()
+}
+
+/// The same of spans that may be more than fit memory.
+fn cdf_of(spans_ps: &dyn Values) -> Result<Cdf> {
+    let mut few = Vec::new();
+    if spans_ps.len() <= POINTS as usize {
+        spans_ps.scan(&mut |part| few.extend_from_slice(part))?;
+        return Ok(cdf(few));
+    }
+    let least = spans_ps.ends()?.map(|(least, _)| (least as f64 / 1000.0, 0.0));
+    let shares: [f64; POINTS as usize] = std::array::from_fn(|i| (i + 1) as f64 / f64::from(POINTS));
+    let ranks = nearest_ranks(spans_ps, shares)?.into_iter().flatten();
+    Ok(least.into_iter().chain(ranks.map(|ps| ps as f64 / 1000.0).zip(shares)).collect())
 }
 
 /// Mean ages in equal spans from the first beginning to the last end.

@@ -33,7 +33,7 @@ fn curves_have_the_quantiles_of_the_metrics() {
     let dir = tempfile::tempdir().unwrap();
     story().write(dir.path());
     let analysis = Analysis::open(dir.path(), Options::default()).unwrap();
-    let kept = of(&analysis, dir.path(), Depth::All);
+    let kept = of(&analysis, dir.path(), Depth::All).unwrap();
     let lines = analysis.lines().unwrap();
     let value = |key: &str| lines.iter().find(|line| line.key().as_deref() == Some(key)).unwrap().value.unwrap();
     assert_eq!(at(&kept.host_cdf, 0.5), value("host_latency_p50"));
@@ -52,12 +52,12 @@ fn cells_over_time_have_the_mean_of_the_run() {
     let dir = tempfile::tempdir().unwrap();
     story().write(dir.path());
     let analysis = Analysis::open(dir.path(), Options::default()).unwrap();
-    let over = of(&analysis, dir.path(), Depth::All).over_time.unwrap();
+    let over = of(&analysis, dir.path(), Depth::All).unwrap().over_time.unwrap();
     let (id, cells) = &over.clusters[0];
     assert_eq!((*id, cells.len()), (4, BINS));
     // Spans are equal to a picosecond.
     let mean = cells.iter().map(|cell| cell.unwrap()).sum::<f64>() / BINS as f64;
-    let ages = analysis.resolved.unwrap().ages.unwrap();
+    let ages = analysis.resolved.as_ref().unwrap().ages().unwrap();
     assert!((mean / ages.clusters[0].mean_ns.unwrap() - 1.0).abs() < 1e-6);
 }
 

@@ -6,7 +6,6 @@
 //! by no link.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 
 use pktgen_core::config::Document;
 use pktgen_core::plan::PlanRole;
@@ -14,7 +13,6 @@ use pktgen_core::record::{Action, PacketId, Planned};
 use pktgen_core::registry::Named;
 use pktgen_core::topology::{self, NO_PORT, Population, Role, Topology};
 use pktgen_records::resolved::{Analysis, Resolved};
-use pktgen_records::run::sent_lengths;
 
 use super::Picture;
 use crate::chart::{CHARTS_MAX, Cable, Chart, ChartNode, Kind, Network};
@@ -83,11 +81,11 @@ struct Wire {
 }
 
 /// The network of `run`, which is in `dir`; none if its configuration describes none that can be drawn.
-pub(super) fn of(run: &Analysis, dir: &Path) -> Option<Network> {
+pub(super) fn of(run: &Analysis) -> Option<Network> {
     let end_ps = run.manifest.counters.end_ps;
     let (nodes, wires) = match &run.manifest.planned {
         Some(planned) => planned_network(planned, &run.manifest.counters.links),
-        None => open(run, dir)?,
+        None => open(run)?,
     };
     (nodes.len() <= NODES_MAX).then(|| together(&nodes, &wires, end_ps as f64 / 1e12))
 }
@@ -112,7 +110,7 @@ fn planned_network(planned: &Planned, loads: &[[pktgen_core::record::LinkLoad; 2
     (nodes.collect(), wires.collect())
 }
 
-fn open(run: &Analysis, dir: &Path) -> Option<(Nodes, Vec<Wire>)> {
+fn open(run: &Analysis) -> Option<(Nodes, Vec<Wire>)> {
     let mut document = Document::parse(&run.manifest.config, "config").ok()?;
     let workers = Population { cluster_of: run.manifest.clusters.clone(), moves: Vec::new() };
     let topology = topology::open(&mut document, &workers).ok()?;
@@ -133,7 +131,7 @@ fn open(run: &Analysis, dir: &Path) -> Option<(Nodes, Vec<Wire>)> {
         (node.name.clone(), class(id), workers)
     };
     let nodes = topology.nodes.iter().enumerate().map(of).collect();
-    let carried = run.resolved.as_ref().and_then(|resolved| carried(run, resolved, &topology, dir));
+    let carried = run.resolved.as_ref().and_then(|resolved| carried(run, resolved, &topology));
     Some((nodes, wires(&topology, carried.as_deref())))
 }
 
@@ -178,9 +176,7 @@ fn hops(topology: &Topology) -> Vec<u32> {
 }
 
 /// Bits that each directed link carried towards the server, overhead included; none for the others.
-fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology, dir: &Path) -> Option<Vec<Option<f64>>> {
-    let lengths = sent_lengths(dir).ok()?;
-    let (sent, received) = (&resolved.records.sent, &resolved.records.received);
+fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<Vec<Option<f64>>> {
     let (routes, sink) = (topology.routes(), topology.sink()?);
     let hosts = topology.host_of(run.manifest.clusters.len());
     let towards = |node: u16| {
@@ -195,27 +191,57 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology, dir: &Path)
             *bits[link].get_or_insert(0.0) += f64::from(bytes) * 8.0 + overhead;
         }
     };
-    let mut length: HashMap<u64, u32> = HashMap::new();
-    for (row, bytes) in lengths.iter().enumerate() {
-        let id = PacketId::new(*sent.worker.get(row)?, sent.seq[row], sent.attempt[row]).0;
-        length.insert(id, *bytes);
-        if sent.t_sent_ps[row].is_some() {
-            let host = hosts.get(sent.worker[row] as usize).copied().unwrap_or(u16::MAX);
-            add(next.get(usize::from(host)).copied().flatten(), *bytes);
-        }
-    }
-    // Results that go back to workers, and sums by key, depart otherwise.
-    if run.rounds.is_none() && !run.has_sums_by_key() {
-        length.extend(received.packet.iter().copied().zip(received.bytes.iter().copied()));
-        let books = &resolved.records.books;
-        for (row, action) in books.action.iter().enumerate() {
-            if *action == Action::Departed as u8 {
-                let bytes = length.get(&books.packet_in[row]).copied().unwrap_or(0);
-                add(next.get(usize::from(books.node[row])).copied().flatten(), bytes);
+    // Nearly all packets have one length: a table has the others.
+    let mut lengths = Lengths::default();
+    let streams = &resolved.streams;
+    let sent = streams.sent(&mut |sent, _| {
+        for (row, bytes) in sent.bytes.iter().enumerate() {
+            lengths.set(PacketId::new(sent.worker[row], sent.seq[row], sent.attempt[row]).0, *bytes);
+            if sent.t_sent_ps[row].is_some() {
+                let host = hosts.get(sent.worker[row] as usize).copied().unwrap_or(u16::MAX);
+                add(next.get(usize::from(host)).copied().flatten(), *bytes);
             }
         }
+        Ok(())
+    });
+    sent.ok()?;
+    // Results that go back to workers, and sums by key, depart otherwise.
+    if run.rounds.is_none() && !run.has_sums_by_key() {
+        let received = streams.received(&mut |received, _| {
+            received.packet.iter().zip(&received.bytes).for_each(|(packet, bytes)| lengths.set(*packet, *bytes));
+            Ok(())
+        });
+        let books = streams.books(&mut |books, _| {
+            for (row, _) in books.action.iter().enumerate().filter(|(_, action)| **action == Action::Departed as u8) {
+                let bytes = lengths.of(books.packet_in[row]);
+                add(next.get(usize::from(books.node[row])).copied().flatten(), bytes);
+            }
+            Ok(())
+        });
+        received.and(books).ok()?;
     }
     Some(bits)
+}
+
+/// Lengths of packets by their ids: of most, the first that was told.
+#[derive(Default)]
+struct Lengths {
+    most: Option<u32>,
+    others: HashMap<u64, u32>,
+}
+
+impl Lengths {
+    fn set(&mut self, id: u64, bytes: u32) {
+        if *self.most.get_or_insert(bytes) != bytes {
+            self.others.insert(id, bytes);
+        } else if !self.others.is_empty() {
+            self.others.remove(&id);
+        }
+    }
+
+    fn of(&self, id: u64) -> u32 {
+        self.others.get(&id).copied().or(self.most).unwrap_or(0)
+    }
 }
 
 /// Puts the hosts of each switch together.

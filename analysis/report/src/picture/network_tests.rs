@@ -14,7 +14,7 @@ fn network(story: &Story, config: &str, nodes: &[&str]) -> Option<Network> {
     manifest.config = config.to_owned();
     manifest.nodes = nodes.iter().map(|name| (*name).to_owned()).collect();
     story.write_with(dir.path(), &manifest);
-    of(&Analysis::open(dir.path(), Options::default()).unwrap(), dir.path())
+    of(&Analysis::open(dir.path(), Options::default()).unwrap())
 }
 
 /// Names of the nodes that the configuration makes.

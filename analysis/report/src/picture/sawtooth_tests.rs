@@ -45,9 +45,10 @@ fn near(a: f64, b: f64) -> bool {
 #[test]
 fn the_line_integrates_to_the_reported_mean() {
     let analysis = analysis(400);
-    let ages = analysis.resolved.as_ref().unwrap().ages.as_ref().unwrap();
-    assert_eq!(ages.sawteeth.len(), 2);
-    for (own, age) in ages.sawteeth.iter().zip(&ages.clusters) {
+    let ages = analysis.resolved.as_ref().unwrap().ages().unwrap();
+    let sawteeth = ages.sawteeth(9).unwrap();
+    assert_eq!(sawteeth.len(), 2);
+    for (own, age) in sawteeth.iter().zip(&ages.clusters) {
         assert_eq!(own.id, age.id);
         let points = points(own, i64::MIN, i64::MAX);
         assert!(near(mean(&points), age.mean_ns.unwrap()), "{} {:?}", mean(&points), age.mean_ns);
@@ -60,8 +61,8 @@ fn the_line_integrates_to_the_reported_mean() {
 #[test]
 fn thinned_lines_keep_every_peak_and_are_exact_inside() {
     let analysis = analysis(6000);
-    let ages = analysis.resolved.as_ref().unwrap().ages.as_ref().unwrap();
-    let own = &ages.sawteeth[1];
+    let ages = analysis.resolved.as_ref().unwrap().ages().unwrap();
+    let own = &ages.traces[1].sawtooth().unwrap();
     let (from, to) = window(&[own]).unwrap();
     let thinned = thinned(own, from, to);
     assert!(own.teeth.len() > 2000 && thinned.len() < 2 * BUCKETS + 3 * TEETH_WANTED, "{}", thinned.len());

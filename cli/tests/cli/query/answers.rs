@@ -8,7 +8,8 @@ use pktgen_core::arrow::datatypes::{DataType, Float32Type, Int64Type, UInt8Type,
 use pktgen_core::record::{PacketId, Reason};
 use pktgen_records::batches::Batches;
 use pktgen_records::fates::Fate;
-use pktgen_records::resolved::{Analysis, Options, Resolved};
+use pktgen_records::model::Fates;
+use pktgen_records::run::{Records, RunData};
 use pktgen_records::{Line, analyze_run};
 use serde_json::{Value, json};
 
@@ -70,8 +71,17 @@ fn whole(value: i128) -> Value {
     i64::try_from(value).map_or_else(|_| json!(value as u64), |value| json!(value))
 }
 
+/// The records of a run, and what the plain model makes of them.
+struct Resolved {
+    records: Records,
+    fates: Fates,
+}
+
 fn resolved(dir: &Path) -> Resolved {
-    Analysis::open(dir, Options::default()).expect("a run").resolved.expect("full records")
+    let run = RunData::open(dir).expect("a run");
+    let records = run.records.as_ref().expect("full records").whole().expect("readable");
+    let fates = Fates::resolve(&records);
+    Resolved { records: (*records).clone(), fates }
 }
 
 fn name_of(fate: Fate) -> &'static str {

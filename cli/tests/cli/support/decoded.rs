@@ -1,7 +1,8 @@
 //! Runs decoded from payloads and the sender's log alone, compared with the books, which are kept aside.
 
+use pktgen_core::record::PacketId;
 use pktgen_records::age::Ages;
-use pktgen_records::fates::Fates;
+use pktgen_records::model::Fates;
 use pktgen_records::provenance::{Answer, Provenance};
 use pktgen_records::run::{ReceivedColumns, Records, RunData};
 use pktgen_records::{Analysis, Options};
@@ -17,16 +18,28 @@ pub fn without_books(records: &Records) -> Records {
     }
 }
 
+/// Packets whose members are not those that the books name.
+pub fn wrong(found: &Provenance, records: &Records, fates: &Fates) -> usize {
+    let (named, sent) = (found.named(records), &records.sent);
+    let id = |row: &u32| {
+        let row = *row as usize;
+        PacketId::new(sent.worker[row], sent.seq[row], sent.attempt[row])
+    };
+    let rows = 0..records.received.packet.len();
+    rows.filter(|row| named.differs(*row, fates.members_of(*row).iter().map(id))).count()
+}
+
 /// Decodes a run without its books, and compares with them. Returns packets, and those that are ambiguous.
 pub fn agrees(run: &RunData) -> (u64, u64) {
-    let (records, layout) = (run.records.as_ref().expect("records"), run.manifest.lanes.as_ref().expect("lanes"));
+    let records = run.records.as_ref().expect("records").whole().expect("readable");
+    let (records, layout) = (&*records, run.manifest.lanes.as_ref().expect("lanes"));
     let lanes = run.lanes.as_ref().expect("lanes");
     assert!(run.manifest.validity.is_valid(), "{:?}", run.manifest.validity);
     assert_eq!(run.manifest.counters.sums_wrong, 0);
     let found = Provenance::resolve(&run.manifest, layout, &without_books(records), lanes).expect("it resolves");
     let fates = Fates::resolve(records);
     let balance = fates.balance();
-    assert_eq!(found.wrong(records, &fates), 0);
+    assert_eq!(wrong(&found, records, &fates), 0);
     assert_eq!(found.packets(|answer| *answer == Answer::Contradiction), 0);
     let (account, unidentified) = (&found.account, found.unidentified());
     assert_eq!(account.sent, balance.sent);
@@ -37,9 +50,9 @@ pub fn agrees(run: &RunData) -> (u64, u64) {
     if ambiguous == 0 {
         assert_eq!((account.alone, account.merged), (balance.delivered_alone, balance.delivered_merged));
         let whole = Analysis::new(run.clone(), Options::default()).expect("it resolves");
-        let ages = whole.resolved.and_then(|resolved| resolved.ages);
+        let ages = whole.resolved.as_ref().and_then(|resolved| resolved.ages());
         let flows = |ages: &Ages| (ages.clusters.clone(), ages.workers.clone());
-        assert_eq!(found.ages.as_ref().map(flows), ages.as_ref().map(flows));
+        assert_eq!(found.ages.as_ref().map(flows), ages.map(flows));
     }
     (found.packets(|answer| *answer != Answer::Other), ambiguous)
 }

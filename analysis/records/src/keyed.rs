@@ -21,7 +21,7 @@ struct Sum {
 
 /// All sums of a run. Packets are rows of `sent`.
 #[derive(Debug, Default)]
-pub(super) struct Keyed {
+pub(crate) struct Keyed {
     sums: Vec<Sum>,
     /// Sums that a packet opened, in order.
     opened: BTreeMap<usize, Vec<u32>>,
@@ -34,7 +34,7 @@ pub(super) struct Keyed {
 
 impl Keyed {
     /// Whether a sum is known by this packet.
-    pub(super) fn is_opener(&self, packet: usize) -> bool {
+    pub(crate) fn is_opener(&self, packet: usize) -> bool {
         !self.of.is_empty() && self.opened.contains_key(&packet)
     }
 
@@ -45,7 +45,7 @@ impl Keyed {
 
     /// `packet` is added to the sum that `opener` opened, at `node`; it stays what it is a member of if it is `again`. False if
     /// there is no such sum. The run has `packets` packets.
-    pub(super) fn add(&mut self, packet: usize, opener: usize, node: u16, again: bool, packets: usize) -> bool {
+    pub(crate) fn add(&mut self, packet: usize, opener: usize, node: u16, again: bool, packets: usize) -> bool {
         if self.of.is_empty() {
             self.of = vec![NOWHERE; packets];
         }
@@ -68,26 +68,26 @@ impl Keyed {
     }
 
     /// Whether a packet that is added at `node` is no longer in its sum, because a device without that sum adds it.
-    pub(super) fn is_elsewhere(&self, packet: usize, node: u16) -> bool {
+    pub(crate) fn is_elsewhere(&self, packet: usize, node: u16) -> bool {
         let sum = self.of.get(packet).and_then(|number| self.sums.get(*number as usize));
         sum.is_some_and(|sum| sum.lost || sum.node != node)
     }
 
-    pub(super) fn departed(&mut self, opener: usize, node: u16) {
+    pub(crate) fn departed(&mut self, opener: usize, node: u16) {
         if let Some(sum) = self.last(opener).filter(|sum| sum.node == node) {
             sum.departed = true;
         }
     }
 
     /// `node` goes on with the last sum that `opener` opened; false if there is none.
-    pub(super) fn taken_over(&mut self, opener: usize, node: u16) -> bool {
+    pub(crate) fn taken_over(&mut self, opener: usize, node: u16) -> bool {
         let Some(sum) = self.last(opener) else { return false };
         (sum.node, sum.lost) = (node, false);
         true
     }
 
     /// `node` has the sums no more that `opener` opened; false if there are none.
-    pub(super) fn lost(&mut self, opener: usize, node: u16) -> bool {
+    pub(crate) fn lost(&mut self, opener: usize, node: u16) -> bool {
         let Some(numbers) = self.opened.get(&opener) else { return false };
         for number in numbers {
             let sum = &mut self.sums[*number as usize];
@@ -97,7 +97,7 @@ impl Keyed {
     }
 
     /// All books are read: members are what they are.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.start = vec![0; self.sums.len() + 1];
         for number in self.of.iter().filter(|number| **number != NOWHERE) {
             self.start[*number as usize + 1] += 1;
@@ -118,7 +118,7 @@ impl Keyed {
     }
 
     /// A worker has all of a sum that `opener` opened: its members; none if workers have all of these sums.
-    pub(super) fn deliver(&mut self, opener: usize) -> Option<&[u32]> {
+    pub(crate) fn deliver(&mut self, opener: usize) -> Option<&[u32]> {
         let numbers = self.opened.get(&opener)?;
         let rank = |number: &&u32| {
             let sum = &self.sums[**number as usize];
@@ -130,7 +130,7 @@ impl Keyed {
     }
 
     /// Members of sums that are lost, and that no worker has.
-    pub(super) fn lost_members(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn lost_members(&self) -> impl Iterator<Item = u32> + '_ {
         let lost = (0u32..).zip(&self.sums).filter(|(_, sum)| sum.lost && !sum.over);
         lost.flat_map(|(number, _)| self.members_of(number)).copied()
     }

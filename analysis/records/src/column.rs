@@ -1,31 +1,31 @@
 //! A list of numbers that may be longer than memory: what is too much goes to a file without a name.
 //!
-//! Called by [`super`]. Lists share a [`Spill`]; when all of them together hold too much, [`Column::spill`] moves
+//! Called by [`crate::resolved`] and captures. Lists share a [`Spill`]; when all of them together hold too much, [`Column::spill`] moves
 //! what they hold to its end.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pktgen_core::{Error, Result};
 
-use pktgen_records::quantile::Values;
+use crate::over_time::{Segment, Segments};
+use crate::quantile::Values;
 
 /// Numbers that are read back at a time: pairs stay whole.
 const PART: usize = 1 << 14;
 
 /// The file that lists spill into. It has no name, so that nothing of it stays behind.
 #[derive(Debug, Default)]
-pub(crate) struct Spill {
+pub struct Spill {
     file: Option<File>,
     end: u64,
 }
 
 /// A shared [`Spill`].
-pub(crate) type Shared = Rc<RefCell<Spill>>;
+pub type Shared = Arc<Mutex<Spill>>;
 
 /// The name that messages give it.
 fn place() -> std::path::PathBuf {
@@ -66,8 +66,8 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Er
 }
 
 /// The list.
-#[derive(Debug, Default)]
-pub(crate) struct Column {
+#[derive(Debug, Clone, Default)]
+pub struct Column {
     held: Vec<i64>,
     spilled: Vec<(u64, usize)>,
     file: Option<Shared>,
@@ -76,23 +76,28 @@ pub(crate) struct Column {
 impl Column {
     /// Appends a number.
     #[inline]
-    pub(crate) fn push(&mut self, value: i64) {
+    pub fn push(&mut self, value: i64) {
         self.held.push(value);
     }
 
     /// Appends two numbers, which stay beside each other.
     #[inline]
-    pub(crate) fn push_pair(&mut self, pair: [i64; 2]) {
+    pub fn push_pair(&mut self, pair: [i64; 2]) {
         self.held.extend_from_slice(&pair);
     }
 
+    /// How many numbers it holds in memory.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
     /// Moves what it holds to the file; returns how many numbers that were.
-    pub(crate) fn spill(&mut self, file: &Shared) -> Result<usize> {
+    pub fn spill(&mut self, file: &Shared) -> Result<usize> {
         let n = self.held.len();
         if n > 0 {
-            let begin = file.borrow_mut().append(&self.held)?;
+            let begin = file.lock().unwrap_or_else(PoisonError::into_inner).append(&self.held)?;
             self.spilled.push((begin, n));
-            self.held.clear();
+            self.held = Vec::new();
             self.file = Some(file.clone());
         }
         Ok(n)
@@ -109,12 +114,30 @@ impl Values for Column {
         for &(begin, n) in &self.spilled {
             let Some(file) = &self.file else { break };
             for from in (0..n).step_by(PART) {
-                file.borrow().read(begin + from as u64 * 8, &mut part, PART.min(n - from))?;
+                file.lock().unwrap_or_else(PoisonError::into_inner).read(
+                    begin + from as u64 * 8,
+                    &mut part,
+                    PART.min(n - from),
+                )?;
                 each(&part);
             }
         }
         each(&self.held);
         Ok(())
+    }
+}
+
+/// A column of pairs, as segments.
+pub struct Pairs<'a>(pub &'a Column);
+
+impl Segments for Pairs<'_> {
+    fn len(&self) -> usize {
+        self.0.len() / 2
+    }
+
+    fn scan(&self, each: &mut dyn FnMut(&[Segment])) -> Result<()> {
+        // Pairs are never taken apart: what is read at a time is even.
+        self.0.scan(&mut |part| each(part.as_chunks::<2>().0))
     }
 }
 

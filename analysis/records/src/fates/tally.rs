@@ -1,0 +1,179 @@
+//! Balances from fates, by worker.
+
+use std::collections::BTreeMap;
+
+use pktgen_core::record::{Balance, Reason};
+
+use super::{FATES, Fate};
+use crate::packets::Packets;
+
+/// Packets by the code of their fate, and those that are first attempts and further ones.
+#[derive(Debug, Clone)]
+struct Tally {
+    by_fate: [u64; FATES.len() + Reason::ALL.len()],
+    generated: u64,
+    repeated: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally { by_fate: [0; FATES.len() + Reason::ALL.len()], generated: 0, repeated: 0 }
+    }
+}
+
+impl Tally {
+    fn plus(mut self, more: &Tally) -> Tally {
+        self.by_fate.iter_mut().zip(more.by_fate).for_each(|(sum, more)| *sum += more);
+        self.generated += more.generated;
+        self.repeated += more.repeated;
+        self
+    }
+
+    fn close(&self) -> Balance {
+        let of = |fate: Fate| self.by_fate[usize::from(fate.code())];
+        let mut balance = Balance {
+            generated: self.generated,
+            retransmitted: self.repeated,
+            withheld: of(Fate::Withheld),
+            in_flight: of(Fate::InFlight),
+            delivered_alone: of(Fate::DeliveredAlone),
+            delivered_merged: of(Fate::DeliveredMerged),
+            subsumed: of(Fate::Subsumed),
+            outranked: of(Fate::Outranked),
+            unaccounted: of(Fate::Unaccounted),
+            ..Balance::default()
+        };
+        for reason in Reason::ALL {
+            balance.add_dropped(reason, of(Fate::Dropped(reason)));
+        }
+        balance.sent = balance.generated + balance.retransmitted - balance.withheld;
+        balance.close();
+        balance
+    }
+}
+
+/// Fates of all packets, counted: by worker, updates apart from background traffic.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tallies(BTreeMap<u32, [Tally; 2]>);
+
+impl Tallies {
+    /// Counts them.
+    pub(crate) fn of(packets: &Packets) -> Tallies {
+        let mut all = Tallies::default();
+        let mut last: Option<(u32, [Tally; 2])> = None;
+        for number in packets.present() {
+            let worker = packets.worker(number);
+            let own = match &mut last {
+                Some((known, own)) if *known == worker => own,
+                other => {
+                    if let Some((worker, own)) = other.take() {
+                        all.add(worker, &own);
+                    }
+                    &mut other.insert((worker, Default::default())).1
+                }
+            };
+            let tally = &mut own[usize::from(packets.is_update(number))];
+            tally.by_fate[usize::from(packets.fate(number).code())] += 1;
+            *if packets.is_repeated(number) { &mut tally.repeated } else { &mut tally.generated } += 1;
+        }
+        if let Some((worker, own)) = last {
+            all.add(worker, &own);
+        }
+        all
+    }
+
+    fn add(&mut self, worker: u32, more: &[Tally; 2]) {
+        let own = self.0.entry(worker).or_default();
+        own.iter_mut().zip(more).for_each(|(sum, more)| *sum = std::mem::take(sum).plus(more));
+    }
+
+    /// The balance over the packets that `wanted` chooses by their worker and by whether they are updates.
+    pub(crate) fn balance_of(&self, wanted: impl Fn(u32, bool) -> bool) -> Balance {
+        let sides =
+            self.0.iter().flat_map(|(worker, [other, updates])| [(*worker, false, other), (*worker, true, updates)]);
+        let chosen = sides.filter(|(worker, updates, _)| wanted(*worker, *updates));
+        chosen.fold(Tally::default(), |sum, (.., tally)| sum.plus(tally)).close()
+    }
+
+    /// Workers that generated or sent updates, by number.
+    pub(crate) fn senders(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().filter(|(_, [_, own])| own.generated + own.repeated > 0).map(|(worker, _)| *worker)
+    }
+
+    /// The balances of the first `count` workers, and the packets of others.
+    pub(crate) fn balances(&self, count: usize) -> (Vec<Balance>, u64) {
+        let (mut all, mut others) = (vec![Tally::default().close(); count], 0);
+        for (worker, [other, updates]) in &self.0 {
+            let sum = other.clone().plus(updates);
+            match all.get_mut(*worker as usize) {
+                Some(own) => *own = sum.close(),
+                None => others += sum.generated + sum.repeated,
+            }
+        }
+        (all, others)
+    }
+}
+
+/// The sum of the differences of all entries of two balances, in updates.
+pub fn difference(a: &Balance, b: &Balance) -> u64 {
+    let pairs = [
+        (a.generated, b.generated),
+        (a.retransmitted, b.retransmitted),
+        (a.withheld, b.withheld),
+        (a.sent, b.sent),
+        (a.delivered_alone, b.delivered_alone),
+        (a.delivered_merged, b.delivered_merged),
+        (a.subsumed, b.subsumed),
+        (a.outranked, b.outranked),
+        (a.in_flight, b.in_flight),
+        (a.unaccounted, b.unaccounted),
+    ];
+    let mut reasons: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (reason, &n) in &a.dropped {
+        reasons.entry(reason).or_default().0 = n;
+    }
+    for (reason, &n) in &b.dropped {
+        reasons.entry(reason).or_default().1 = n;
+    }
+    pairs.iter().chain(reasons.values()).map(|(x, y)| x.abs_diff(*y)).sum()
+}
+
+/// Adds `more` to `sum`, entry by entry; invented numbers do not overflow.
+pub fn add(sum: &mut Balance, more: &Balance) {
+    let pairs = [
+        (&mut sum.generated, more.generated),
+        (&mut sum.retransmitted, more.retransmitted),
+        (&mut sum.withheld, more.withheld),
+        (&mut sum.sent, more.sent),
+        (&mut sum.delivered_alone, more.delivered_alone),
+        (&mut sum.delivered_merged, more.delivered_merged),
+        (&mut sum.subsumed, more.subsumed),
+        (&mut sum.outranked, more.outranked),
+        (&mut sum.in_flight, more.in_flight),
+        (&mut sum.unaccounted, more.unaccounted),
+    ];
+    for (entry, n) in pairs {
+        *entry = entry.saturating_add(n);
+    }
+    for (reason, n) in &more.dropped {
+        let entry = sum.dropped.entry(reason.clone()).or_default();
+        *entry = entry.saturating_add(*n);
+    }
+    sum.unknown = sum.unknown.saturating_add(more.unknown);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn balances_differ_by_every_entry() {
+        let a =
+            Balance { sent: 5, retransmitted: 1, dropped: [("no_route".to_owned(), 2)].into(), ..Default::default() };
+        let b = Balance { sent: 7, dropped: [("malformed".to_owned(), 3)].into(), ..Default::default() };
+        assert_eq!((difference(&a, &b), difference(&a, &a)), (8, 0));
+        let mut sum = a.clone();
+        add(&mut sum, &b);
+        assert_eq!((sum.sent, sum.retransmitted, sum.dropped_total(), sum.dropped["no_route"]), (12, 1, 5, 2));
+    }
+}

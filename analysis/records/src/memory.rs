@@ -1,0 +1,95 @@
+//! How much memory the analysis of a run may take: counted before anything is read.
+//!
+//! Called by [`crate::run`] and [`crate::resolved`]. What grows with a run is the table of packets, which must fit, and what quantiles are
+//! taken of, which spills to a file.
+
+use std::path::Path;
+
+use pktgen_core::record::{LANES, Manifest, RECEIVED, SENT};
+use pktgen_core::{Error, Result};
+
+use crate::packets;
+use crate::run::rows_of;
+use crate::stream::Streams;
+
+/// What decoding and everything that does not grow with a run takes.
+const FIXED: u64 = 256 << 20;
+/// Bytes per update of a run to a goal: when it was represented first.
+const GOAL: u64 = 48;
+/// Bytes per row of what is held in whole columns where packets have lanes.
+const WHOLE: u64 = 160;
+/// Bytes of numbers below which nothing spills; few in tests.
+const HELD_MIN: u64 = if cfg!(test) { 1 << 10 } else { 16 << 20 };
+
+/// A bound in bytes; half of the machine's memory unless it is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Memory(Option<u64>);
+
+impl Memory {
+    /// Half of the machine's memory.
+    pub const HALF: Memory = Memory(None);
+
+    /// At most so many bytes.
+    pub const fn bytes(bytes: u64) -> Memory {
+        Memory(Some(bytes))
+    }
+
+    /// At most so many MiB; half of the machine's memory without a number.
+    pub fn mib(mib: Option<u32>) -> Memory {
+        Memory(mib.map(|mib| u64::from(mib) << 20))
+    }
+
+    /// The part of one of `count` analyses at the same time.
+    pub fn shared_by(self, count: usize) -> Memory {
+        Memory(Some(self.bound() / count.max(1) as u64))
+    }
+
+    fn bound(self) -> u64 {
+        self.0.unwrap_or_else(|| of_machine() / 2)
+    }
+
+    /// Refuses a run whose packets do not fit.
+    pub(crate) fn check(self, dir: &Path, manifest: &Manifest) -> Result<()> {
+        let rows = rows_of(dir, SENT)? as u64;
+        let mut needed = FIXED + HELD_MIN + rows * packets::BYTES;
+        if manifest.goal.is_some() {
+            needed += rows * GOAL;
+        }
+        if manifest.lanes.is_some() && dir.join(format!("{LANES}.parquet")).exists() {
+            needed += (rows + rows_of(dir, RECEIVED)? as u64) * WHOLE;
+        }
+        let bound = self.bound();
+        if rows < SMALL_ROWS || needed <= bound {
+            return Ok(());
+        }
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        Err(Error::config(format!(
+            "{}: the analysis of {rows} transmissions takes {} MiB of memory, more than the {} MiB of --memory; give it --memory {}, \
+             or run with capture.records = \"every:N\"",
+            dir.display(),
+            mib(needed),
+            mib(bound),
+            mib(needed)
+        )))
+    }
+
+    /// How many numbers may be held beside the packets.
+    pub(crate) fn held_max(self, streams: &Streams) -> Result<usize> {
+        let Streams::Files(dir) = streams else { return Ok(usize::MAX) };
+        let rows = rows_of(dir, SENT)? as u64;
+        let left = self.bound().saturating_sub(FIXED + rows * packets::BYTES).max(HELD_MIN);
+        // Lists grow by doubling, and what is read back is beside what is held.
+        Ok((left / 16) as usize)
+    }
+}
+
+/// Runs that are never refused.
+const SMALL_ROWS: u64 = 1 << 20;
+
+/// Bytes of memory of this machine; 8 GiB if that is unknown.
+fn of_machine() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total =
+        text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+    total.map_or(8 << 30, |kib: u64| kib << 10)
+}

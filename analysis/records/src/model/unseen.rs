@@ -1,0 +1,116 @@
+//! Fates where the device is hardware and keeps no books (design §2.6): the same rules as the ledger's (`replay/engine/src/ledger`), from the
+//! records alone. What did not arrive under its own name is unaccounted for.
+
+use pktgen_core::record::{Family, Heat, Manifest, PacketId};
+
+use super::{Fates, Resolver, State};
+use crate::fates::Fate;
+use crate::run::Records;
+use pktgen_core::index::NOWHERE;
+
+/// What a resolver must know of such a run.
+pub(super) struct Unseen {
+    cluster_of: Vec<u16>,
+    clusters: Vec<Vec<u32>>,
+}
+
+impl Unseen {
+    fn of(manifest: &Manifest) -> Self {
+        let mut clusters: Vec<Vec<u32>> = Vec::new();
+        for (worker, cluster) in (0u32..).zip(&manifest.clusters) {
+            let cluster = usize::from(*cluster);
+            if clusters.len() <= cluster {
+                clusters.resize(cluster + 1, Vec::new());
+            }
+            clusters[cluster].push(worker);
+        }
+        Unseen { cluster_of: manifest.clusters.clone(), clusters }
+    }
+}
+
+impl Fates {
+    /// Resolves the fates of a run whose device was hardware.
+    pub(crate) fn resolve_unseen(records: &Records, manifest: &Manifest, family: Family) -> Fates {
+        let mut resolver = Resolver::new(records, family);
+        let unseen = Unseen::of(manifest);
+        resolver.fates.member_start.push(0);
+        for row in 0..records.received.packet.len() {
+            resolver.arrived(records, row, &unseen);
+            resolver.fates.member_start.push(resolver.fates.members.len());
+        }
+        for fate in &mut resolver.fates.fate {
+            if *fate == Fate::InFlight {
+                *fate = Fate::Unaccounted;
+            }
+        }
+        resolver.fates
+    }
+}
+
+impl Resolver {
+    fn arrived(&mut self, records: &Records, row: usize, unseen: &Unseen) {
+        let id = PacketId(records.received.packet[row]);
+        let packet = self.named(id.0);
+        self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
+        let Some(packet) = packet else { return };
+        let count = usize::from(records.received.count[row]);
+        if self.family == Family::Results {
+            return self.result(id, count, unseen);
+        }
+        // What is hot is a sum, and has who knows whom in it.
+        let by_key = self.family == Family::Pairs;
+        if by_key && records.received.heat[row] == Heat::Hot as u8 {
+            return;
+        }
+        match self.state[packet] {
+            State::Open => self.deliver_unseen(packet, count == 1 || by_key),
+            _ => self.fates.duplicates += 1,
+        }
+    }
+
+    /// A result of all workers of its job has delivered the first open transmission of each.
+    fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
+        let cluster = unseen.cluster_of.get(id.worker() as usize).map(|cluster| usize::from(*cluster));
+        let Some(workers) = cluster.and_then(|cluster| unseen.clusters.get(cluster)) else { return };
+        if workers.len() != count {
+            return;
+        }
+        let open = |worker: &u32| {
+            let attempts = (0..=u8::MAX).map(|attempt| PacketId::new(*worker, id.seq(), attempt).0);
+            let mut known = attempts.map_while(|id| self.index.get(&id)).map(|packet| *packet as usize);
+            known.find(|packet| self.state[*packet] == State::Open && self.fates.fate[*packet] != Fate::Withheld)
+        };
+        let members: Vec<_> = workers.iter().filter_map(open).collect();
+        match members.len() == workers.len() {
+            true => members.iter().for_each(|member| self.deliver_unseen(*member, count == 1)),
+            false => self.fates.duplicates += 1,
+        }
+    }
+
+    fn deliver_unseen(&mut self, packet: usize, alone: bool) {
+        self.fates.fate[packet] = if alone { Fate::DeliveredAlone } else { Fate::DeliveredMerged };
+        self.state[packet] = State::Delivered;
+        self.fates.members.push(packet as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Story;
+
+    #[test]
+    fn what_arrived_is_known_and_the_rest_is_unaccounted_for() {
+        let mut story = Story::new();
+        for worker in 0..4 {
+            story.sent(worker, 0, (worker != 3).then_some(0), 0);
+        }
+        // One alone, and again; one that has another in it.
+        story.received(5, 0, 0, 1).received(6, 0, 0, 1).received(7, 1, 0, 2);
+        let fates = Fates::resolve_unseen(&story.records, &story.manifest(), Family::Updates);
+        assert_eq!(fates.fate, [Fate::DeliveredAlone, Fate::DeliveredMerged, Fate::Unaccounted, Fate::Withheld]);
+        let balance = fates.balance();
+        assert_eq!((balance.unaccounted, balance.unknown, fates.duplicates, fates.contradictions), (1, 0, 1, 0));
+        assert_eq!(Fates::resolve(&story.records).balance().unknown, 1, "with books that sum would be a contradiction");
+    }
+}

@@ -1,0 +1,218 @@
+//! One pass over the streams of a run: packets, then what devices did, then what arrived, each batch by batch.
+//!
+//! Called by [`crate::resolved`]. All that metrics need of rows is added up while they pass; what quantiles are taken of goes to columns that
+//! spill to a file when they are too long for memory.
+
+use pktgen_core::Result;
+use pktgen_core::record::Manifest;
+
+use crate::age::meter::{Arrival, Meters};
+use crate::age::{AgeOf, Ages};
+use crate::column::{Column, Shared};
+use crate::fates::{Resolver, Tallies, Unseen, is_update};
+use crate::goal::Firsts;
+use crate::metric::learning::{self, Learned};
+use crate::metric::throughput::AtServer;
+use crate::packets::Packets;
+use crate::plausible::Plausible;
+use crate::provenance::Named;
+use crate::run::{NO_PACKET, NameColumns, ReceivedColumns};
+use crate::stream::Streams;
+
+/// What arrived at the server, counted.
+#[derive(Debug, Clone)]
+pub struct Arrivals {
+    /// Packets with updates.
+    pub packets: u64,
+    /// Packets of background traffic.
+    pub background: u64,
+    /// Packets with updates that the reward gate accepted.
+    pub accepted: u64,
+    /// Packets with updates by how many those are; of packets with a name.
+    pub by_count: Vec<u64>,
+    /// First and last packet with updates, bits and updates.
+    pub seen: AtServer,
+}
+
+impl Arrivals {
+    fn new() -> Arrivals {
+        let by_count = vec![0; usize::from(u16::MAX) + 1];
+        Arrivals { packets: 0, background: 0, accepted: 0, by_count, seen: AtServer::default() }
+    }
+
+    #[inline]
+    fn add(&mut self, received: &ReceivedColumns, row: usize) {
+        if !is_update(received.cluster[row]) {
+            self.background += 1;
+            return;
+        }
+        self.packets += 1;
+        self.accepted += u64::from(received.accepted[row]);
+        self.by_count[usize::from(received.count[row])] += u64::from(received.packet[row] != NO_PACKET);
+        self.seen.add(received.t_recv_ps[row], received.bytes[row], received.count[row]);
+    }
+}
+
+/// What a pass is made over, and how.
+pub(crate) struct Pass<'a> {
+    pub(crate) manifest: &'a Manifest,
+    pub(crate) streams: &'a Streams,
+    pub(crate) names: Option<&'a NameColumns>,
+    /// Checks values that no run can have written.
+    pub(crate) plausible: Option<Plausible>,
+    pub(crate) age_of: AgeOf,
+    /// Whether there are ages.
+    pub(crate) aged: bool,
+    /// Whether a time at the server may be compared with one at a worker.
+    pub(crate) one_clock: bool,
+    /// What the lanes of packets say, to be compared.
+    pub(crate) lanes: Option<Named<'a>>,
+    /// Numbers that may be in memory.
+    pub(crate) held_max: usize,
+}
+
+/// What a pass found.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) tallies: Tallies,
+    pub(crate) duplicates: u64,
+    pub(crate) contradictions: u64,
+    pub(crate) device_ps: Column,
+    pub(crate) host_ps: Column,
+    pub(crate) arrivals: Arrivals,
+    pub(crate) ages: Option<Ages>,
+    pub(crate) firsts: Option<Firsts>,
+    pub(crate) learned: Option<Learned>,
+    pub(crate) lanes_wrong: u64,
+}
+
+impl Pass<'_> {
+    /// Reads all; more than once if ages ask for that.
+    pub(crate) fn read(&self) -> Result<Found> {
+        let mut found = None;
+        // What is left of a pass is small: the packets are gone when quantiles are taken.
+        let ages = Meters::settled(self.age_of, |meters| {
+            found = Some(self.once(meters)?);
+            Ok(())
+        })?;
+        let found = found.unwrap_or_else(|| unreachable!("a pass was made"));
+        Ok(Found { ages: self.aged.then_some(ages), ..found })
+    }
+
+    fn once(&self, meters: &mut Meters) -> Result<Found> {
+        let mut learning = learning::Pass::new(self.manifest);
+        let mut resolver = Resolver::new(self.packets(meters, &mut learning)?, self.manifest.family());
+        let file = Shared::default();
+        let unseen = self.manifest.external.is_some().then(|| Unseen::of(self.manifest));
+        if unseen.is_none() {
+            self.streams.books(&mut |books, _| {
+                resolver.read_books(books);
+                if resolver.device_ps.held() > self.held_max {
+                    resolver.device_ps.spill(&file).map(drop)
+                } else {
+                    Ok(())
+                }
+            })?;
+            resolver.close_books();
+        }
+        let mut found = Found {
+            tallies: Tallies::default(),
+            duplicates: 0,
+            contradictions: 0,
+            device_ps: Column::default(),
+            host_ps: Column::default(),
+            arrivals: Arrivals::new(),
+            ages: None,
+            firsts: self.manifest.goal.map(|_| Firsts::default()),
+            learned: None,
+            lanes_wrong: 0,
+        };
+        self.streams.received(&mut |received, first_row| {
+            if let Some(plausible) = &self.plausible {
+                plausible.received(received, first_row)?;
+            }
+            let named = self.names.map(|names| names.applied(received, first_row, &resolver.packets));
+            let received = named.as_ref().unwrap_or(received);
+            resolver.read_received(received, unseen.as_ref(), &mut |packets, row, packet, members| {
+                self.deliver(&mut found, meters, (received, row, first_row), (packets, packet, members));
+            });
+            if resolver.device_ps.held() + found.host_ps.held() + meters.held() > self.held_max {
+                resolver.device_ps.spill(&file)?;
+                found.host_ps.spill(&file)?;
+                meters.spill(&file)?;
+            }
+            Ok(())
+        })?;
+        resolver.finish(unseen.is_some());
+        found.tallies = Tallies::of(&resolver.packets);
+        (found.duplicates, found.contradictions) = (resolver.duplicates, resolver.contradictions);
+        found.device_ps = std::mem::take(&mut resolver.device_ps);
+        drop(resolver);
+        found.learned = learning.finish(self.streams)?;
+        Ok(found)
+    }
+
+    /// What workers sent.
+    fn packets(&self, meters: &mut Meters, learning: &mut learning::Pass) -> Result<Packets> {
+        let mut packets = Packets::default();
+        self.streams.sent(&mut |sent, first_row| {
+            if let Some(plausible) = &self.plausible {
+                plausible.sent(sent, first_row)?;
+            }
+            if self.aged {
+                let rows = sent.cluster.iter().zip(&sent.worker).zip(&sent.t_gen_ps);
+                rows.for_each(|((cluster, worker), t)| meters.generated(*cluster, *worker, *t));
+            }
+            learning.count(sent);
+            packets.read(sent)
+        })?;
+        meters.begin();
+        Ok(packets)
+    }
+
+    /// A row of `received`, and the updates that it delivered.
+    #[inline]
+    fn deliver(
+        &self,
+        found: &mut Found,
+        meters: &mut Meters,
+        (received, row, first_row): (&ReceivedColumns, usize, usize),
+        (packets, packet, members): (&Packets, Option<u32>, &[u32]),
+    ) {
+        found.arrivals.add(received, row);
+        let (t, cluster) = (received.t_recv_ps[row], received.cluster[row]);
+        if let Some(left) =
+            packet.filter(|_| self.one_clock && is_update(cluster)).and_then(|packet| packets.t_sent(packet))
+        {
+            found.host_ps.push(t.saturating_sub(left));
+        }
+        if let Some(firsts) = &mut found.firsts {
+            firsts.add(packets, t, members);
+        }
+        if let Some(lanes) = &self.lanes {
+            found.lanes_wrong +=
+                u64::from(lanes.differs(first_row + row, members.iter().map(|member| packets.id(*member))));
+        }
+        if self.aged {
+            let newest = (received.packet[row] != NO_PACKET).then_some(received.newest_gen_ps[row]);
+            let whose = members.iter().map(|member| (packets.worker(*member), packets.t_gen(*member)));
+            meters.delivered(Arrival { t, cluster, newest }, whose);
+        }
+    }
+}
+
+impl NameColumns {
+    /// Gives what was received the names that its content has; generations are those of the named packets.
+    pub(crate) fn applied(&self, received: &ReceivedColumns, first_row: usize, packets: &Packets) -> ReceivedColumns {
+        let rows = first_row..first_row + received.packet.len();
+        let mut named = received.clone();
+        named.packet.copy_from_slice(&self.packet[rows.clone()]);
+        named.count.copy_from_slice(&self.count[rows]);
+        for (generation, packet) in named.newest_gen_ps.iter_mut().zip(&named.packet) {
+            if let Some(known) = packets.number(*packet) {
+                *generation = packets.t_gen(known);
+            }
+        }
+        named
+    }
+}
