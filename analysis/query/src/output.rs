@@ -242,6 +242,7 @@ mod tests {
             "id,t,x,n,text\n18446744073709551615,-9223372036854775808,0.1,1,\"a,\"\"b\"\"\n\u{1b}\"\n,7,,2,\"\"\n"
         );
         let table = written(Form::Table);
+        assert_eq!(table.lines().count(), 4, "{table}");
         assert!(table.lines().all(|line| !line.contains('\u{1b}')), "{table}");
         assert!(table.lines().nth(3).unwrap().trim_start().starts_with('-'), "{table}");
     }

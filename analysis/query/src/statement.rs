@@ -11,7 +11,7 @@ use sqlparser::ast::{
     TableFactor, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
-use sqlparser::parser::{Parser, ParserError, ParserOptions};
+use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::exact::GUARD;
@@ -80,8 +80,7 @@ impl Statement {
     }
 
     fn checked(text: &str, tokens: Vec<TokenWithSpan>, tables: &[Table]) -> Result<Statement> {
-        let options = ParserOptions { trailing_commas: true, ..ParserOptions::default() };
-        let parser = Parser::new(&GenericDialect).with_recursion_limit(DEPTH).with_options(options);
+        let parser = Parser::new(&GenericDialect).with_recursion_limit(DEPTH);
         let parsed = parser.with_tokens_with_locations(tokens.clone()).parse_statements().map_err(parser_fault)?;
         let mut parsed = match <[Parsed; 1]>::try_from(parsed) {
             Ok([one]) => one,
@@ -108,7 +107,7 @@ impl Statement {
             return Err(fault);
         }
         let named = check.named;
-        if let ControlFlow::Break(fault) = VisitMut::visit(&mut parsed, &mut Guards) {
+        if let ControlFlow::Break(fault) = VisitMut::visit(&mut parsed, &mut Guards { tables }) {
             return Err(fault);
         }
         Ok(Statement { text: text.to_owned(), tokens, guarded: parsed.to_string(), explains, tables: named })
@@ -293,10 +292,13 @@ fn body(of: &SetExpr) -> ControlFlow<Error> {
 const COUNTS: [&str; 9] =
     ["count", "row_number", "rank", "dense_rank", "length", "char_length", "octet_length", "bit_length", "strpos"];
 
-/// Puts a guard around what is summed, and makes counts integers of 64 bits.
-struct Guards;
+/// Puts a guard around what is summed, makes counts integers of 64 bits, and quotes names of columns, of which one is a keyword of some
+/// dialect.
+struct Guards<'a> {
+    tables: &'a [Table],
+}
 
-impl VisitorMut for Guards {
+impl VisitorMut for Guards<'_> {
     type Break = Error;
 
     /// What orders groups is a column of the answer to polars: an aggregate that is selected becomes its position.
@@ -320,6 +322,11 @@ impl VisitorMut for Guards {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::Identifier(name) => self.quote(name),
+            Expr::CompoundIdentifier(names) => names.iter_mut().for_each(|name| self.quote(name)),
+            _ => {}
+        }
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
         let name = function.name.to_string().to_lowercase();
         if COUNTS.contains(&name.as_str()) {
@@ -332,6 +339,14 @@ impl VisitorMut for Guards {
             *summed = guard(summed.clone());
         }
         ControlFlow::Continue(())
+    }
+}
+
+impl Guards<'_> {
+    fn quote(&self, name: &mut Ident) {
+        if self.tables.iter().any(|table| table.column(&name.value).is_some()) {
+            name.quote_style = Some('"');
+        }
     }
 }
 
