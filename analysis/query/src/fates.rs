@@ -11,7 +11,7 @@ use pktgen_records::resolved::Resolved;
 use pktgen_records::run::{NO_PACKET, Records};
 use polars::prelude::*;
 
-use crate::tables::{Column as Asked, FATES};
+use crate::tables::{FATES, QueryColumn as Asked};
 
 fn code(fate: Fate) -> usize {
     match fate {

@@ -9,7 +9,7 @@ use polars::prelude::*;
 
 use crate::memory::Budget;
 use crate::source::{self, Part, broken};
-use crate::tables::{Column as Asked, Table};
+use crate::tables::{QueryColumn as Asked, QueryTable};
 
 /// Batches that are decoded before they are asked for.
 const AHEAD: usize = 2;
@@ -19,7 +19,7 @@ pub(crate) type Fault = Arc<Mutex<Option<pktgen_core::Error>>>;
 
 /// A table of one or several runs.
 pub(crate) struct Scan {
-    pub(crate) table: Table,
+    pub(crate) table: QueryTable,
     /// The parts, each with the value of the column `run` if there is one that no part has.
     pub(crate) parts: Vec<(Option<String>, Part)>,
     pub(crate) budget: Arc<Budget>,

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use pktgen_core::registry::suggest;
 use pktgen_core::{Error, Result};
+use polars::prelude::PolarsError;
 use sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
     ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Statement as Parsed,
@@ -16,7 +17,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::exact::GUARD;
 use crate::memory::deep;
-use crate::tables::Table;
+use crate::tables::QueryTable;
 
 /// Longest statement, in bytes.
 const BYTES: usize = 32 << 10;
@@ -62,7 +63,7 @@ fn parser_fault(fault: ParserError) -> Error {
 
 impl Statement {
     /// Parses `text`, which may name `tables`.
-    pub(crate) fn parse(text: &str, tables: &[Table]) -> Result<Statement> {
+    pub(crate) fn parse(text: &str, tables: &[QueryTable]) -> Result<Statement> {
         if text.len() > BYTES {
             return Err(Error::config(format!("SQL: the statement has {} bytes, and may have {BYTES}", text.len())));
         }
@@ -79,7 +80,7 @@ impl Statement {
         deep(parse)?
     }
 
-    fn checked(text: &str, tokens: Vec<TokenWithSpan>, tables: &[Table]) -> Result<Statement> {
+    fn checked(text: &str, tokens: Vec<TokenWithSpan>, tables: &[QueryTable]) -> Result<Statement> {
         let parser = Parser::new(&GenericDialect).with_recursion_limit(DEPTH);
         let parsed = parser.with_tokens_with_locations(tokens.clone()).parse_statements().map_err(parser_fault)?;
         let mut parsed = match <[Parsed; 1]>::try_from(parsed) {
@@ -114,10 +115,10 @@ impl Statement {
     }
 
     /// An error of polars about this statement, with the place of the first name in it that the error quotes.
-    pub(crate) fn fault(&self, fault: &str, tables: &[Table]) -> Error {
-        let fault = fault.replace(&format!("{GUARD}("), "(");
+    pub(crate) fn fault(&self, theirs: &PolarsError, tables: &[QueryTable]) -> Error {
+        let fault = theirs.to_string().replace(&format!("{GUARD}("), "(");
         let known: Vec<&str> =
-            tables.iter().filter(|table| self.tables.contains(table.name)).flat_map(Table::names).collect();
+            tables.iter().filter(|table| self.tables.contains(table.name)).flat_map(QueryTable::names).collect();
         // Behind that, polars lists what there is.
         let cause = fault.split("; valid ").next().unwrap_or_default();
         let quoted = |word: &str| ["\"", "'", "`"].iter().any(|mark| cause.contains(&format!("{mark}{word}{mark}")));
@@ -126,8 +127,7 @@ impl Statement {
             _ => None,
         });
         let first = cause.lines().next().unwrap_or_default();
-        // What polars suggests, or lists, is of its own words.
-        let missing = fault.contains("unable to find column") || fault.contains("not found");
+        let missing = is_missing(theirs);
         match named {
             Some((place, word)) if missing && !known.contains(&word) && !first.contains("function") => {
                 let near = suggest(word, &known);
@@ -141,6 +141,14 @@ impl Statement {
             Some((place, _)) => at(place, first),
             None => Error::config(format!("SQL: {first}, in: {}", self.text.trim())),
         }
+    }
+}
+
+fn is_missing(theirs: &PolarsError) -> bool {
+    match theirs {
+        PolarsError::ColumnNotFound(_) => true,
+        PolarsError::Context { error, .. } => is_missing(error),
+        _ => false,
     }
 }
 
@@ -171,7 +179,7 @@ impl Visitor for Names {
 
 /// Refuses what is not reading of tables that there are.
 struct Check<'a> {
-    tables: &'a [Table],
+    tables: &'a [QueryTable],
     ctes: BTreeSet<String>,
     named: BTreeSet<String>,
 }
@@ -295,7 +303,7 @@ const COUNTS: [&str; 9] =
 /// Puts a guard around what is summed, makes counts integers of 64 bits, and quotes names of columns, of which one is a keyword of some
 /// dialect.
 struct Guards<'a> {
-    tables: &'a [Table],
+    tables: &'a [QueryTable],
 }
 
 impl VisitorMut for Guards<'_> {
