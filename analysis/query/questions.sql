@@ -88,7 +88,7 @@ SELECT worker, (MAX(t_end_ps) - MIN(t_start_ps)) / COUNT(*) / 1000 AS mean
 FROM iterations GROUP BY worker ORDER BY worker
 
 -- How long from a contribution to its first whole result, in ns, and how many results lack sources?
--- trio/Trio-ML,model=resnet50,seed=1
+-- trio/SwitchML,model=resnet50,seed=1
 SELECT AVG(CASE WHEN NOT degraded AND NOT again THEN t_recv_ps - t_sent_ps END) / 1000 AS latency,
   SUM(CASE WHEN degraded THEN 1 ELSE 0 END) AS degraded, COUNT(*) AS results FROM results
 

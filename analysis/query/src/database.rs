@@ -18,11 +18,11 @@ use polars::sql::SQLContext;
 
 use crate::exact::Functions;
 use crate::memory::{Budget, LEAST, size, watched};
-use crate::output::Answer;
+use crate::output::QueryAnswer;
 use crate::scan::{Fault, Scan};
 use crate::source::Part;
 use crate::statement::Statement;
-use crate::tables::{Table, of_captures, of_runs};
+use crate::tables::{QueryTable, of_captures, of_runs};
 
 /// Choices of queries.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ enum Content {
 /// What a path holds, as tables.
 pub struct Database {
     content: Content,
-    tables: Vec<Table>,
+    tables: Vec<QueryTable>,
     options: Options,
     several: bool,
     unread: Vec<(PathBuf, Error)>,
@@ -97,12 +97,12 @@ impl Database {
         axes.sort_unstable();
         axes.dedup();
         let own = of_runs(&axes);
-        let tables = if several { own.into_iter().map(Table::of_sweep).collect() } else { own };
+        let tables = if several { own.into_iter().map(QueryTable::of_sweep).collect() } else { own };
         Ok(Database { content: Content::Runs(runs), tables, options, several, unread })
     }
 
     /// Its tables.
-    pub fn tables(&self) -> &[Table] {
+    pub fn tables(&self) -> &[QueryTable] {
         &self.tables
     }
 
@@ -142,16 +142,16 @@ impl Database {
     }
 
     /// The answer to `sql`.
-    pub fn query(&self, sql: &str) -> Result<Answer> {
+    pub fn query(&self, sql: &str) -> Result<QueryAnswer> {
         self.execute(sql, false)
     }
 
     /// The plan of `sql`, by lines.
-    pub fn explain(&self, sql: &str) -> Result<Answer> {
+    pub fn explain(&self, sql: &str) -> Result<QueryAnswer> {
         self.execute(sql, true)
     }
 
-    fn execute(&self, sql: &str, explains: bool) -> Result<Answer> {
+    fn execute(&self, sql: &str, explains: bool) -> Result<QueryAnswer> {
         let statement = Statement::parse(sql, &self.tables)?;
         let explained = explains && !statement.explains;
         let budget = Arc::new(Budget::new(self.options.memory));
@@ -179,14 +179,14 @@ impl Database {
             let ours = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
             match (ours, outcome) {
                 (Some(ours), _) => Err(ours),
-                (None, Ok(frame)) => Answer::of(frame),
-                (None, Err(theirs)) => Err(statement.fault(&theirs.to_string(), &tables)),
+                (None, Ok(frame)) => QueryAnswer::of(frame),
+                (None, Err(theirs)) => Err(statement.fault(&theirs, &tables)),
             }
         })
     }
 
     /// The parts of a table; an error that says what a run must have if it has none.
-    fn parts(&self, table: &Table) -> Result<Vec<(Option<String>, Part)>> {
+    fn parts(&self, table: &QueryTable) -> Result<Vec<(Option<String>, Part)>> {
         match &self.content {
             Content::Capture { dir, index } => {
                 Ok(parts_of(dir, index, table.name)?.into_iter().map(|part| (Some(index.run.clone()), part)).collect())
@@ -201,7 +201,7 @@ impl Database {
     }
 
     /// The table `runs`.
-    fn rows(&self, runs: &[Run], table: &Table) -> Result<DataFrame> {
+    fn rows(&self, runs: &[Run], table: &QueryTable) -> Result<DataFrame> {
         let verdicts: Vec<_> = runs.iter().map(|run| judge(&Facts::of(&run.manifest))).collect();
         let cells = table.columns.iter().map(|column| {
             let name: PlSmallStr = column.name.as_str().into();
@@ -306,7 +306,7 @@ impl Run {
         check_files(&self.dir, &files.map(|(file, digest)| (file.clone(), digest.clone())).collect())
     }
 
-    fn part(&self, table: &Table, no_verify: bool) -> Result<Part> {
+    fn part(&self, table: &QueryTable, no_verify: bool) -> Result<Part> {
         let dir = self.dir.clone();
         let (records, name) = (self.manifest.records.as_str(), table.name);
         let path = dir.join(format!("{name}.parquet"));

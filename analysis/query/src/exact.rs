@@ -17,7 +17,9 @@ impl Functions {
     pub(crate) fn all() -> Arc<Functions> {
         let same = |_: &Schema, fields: &[Field]| {
             let of = &fields[0];
-            Ok(Field::new(of.name().clone(), wide(of.dtype())))
+            // Of literals.
+            let known = of.dtype().clone().materialize_unknown(true)?;
+            Ok(Field::new(of.name().clone(), wide(&known)))
         };
         let guard = |columns: &mut [Column]| {
             summed(&columns[0])?;

@@ -31,4 +31,4 @@ mod statement;
 #[cfg(feature = "sql")]
 pub use database::{Database, Options};
 #[cfg(feature = "sql")]
-pub use output::{Answer, Form};
+pub use output::{AnswerForm, QueryAnswer};

@@ -23,7 +23,7 @@ const MEASURED: usize = 1000;
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum AnswerForm {
     /// Aligned columns, for people.
     Table,
     /// One JSON object per row.
@@ -36,29 +36,30 @@ pub enum Form {
     Arrow,
 }
 
-impl Form {
+impl AnswerForm {
     /// All.
-    pub const ALL: [Form; 5] = [Form::Table, Form::Jsonl, Form::Csv, Form::Parquet, Form::Arrow];
+    pub const ALL: [AnswerForm; 5] =
+        [AnswerForm::Table, AnswerForm::Jsonl, AnswerForm::Csv, AnswerForm::Parquet, AnswerForm::Arrow];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
-            Form::Table => "table",
-            Form::Jsonl => "jsonl",
-            Form::Csv => "csv",
-            Form::Parquet => "parquet",
-            Form::Arrow => "arrow",
+            AnswerForm::Table => "table",
+            AnswerForm::Jsonl => "jsonl",
+            AnswerForm::Csv => "csv",
+            AnswerForm::Parquet => "parquet",
+            AnswerForm::Arrow => "arrow",
         }
     }
 }
 
 /// What a query gave.
 #[derive(Debug, Clone)]
-pub struct Answer(DataFrame);
+pub struct QueryAnswer(DataFrame);
 
-impl Answer {
+impl QueryAnswer {
     /// Types that are written: integers of 64 bits, double precision, text, yes and no.
-    pub(crate) fn of(frame: DataFrame) -> Result<Answer> {
+    pub(crate) fn of(frame: DataFrame) -> Result<QueryAnswer> {
         let rows = frame.height();
         let cell = |column: &Column| {
             let to = match column.dtype() {
@@ -79,7 +80,7 @@ impl Answer {
             column.strict_cast(&to).map_err(broken)
         };
         let columns = frame.columns().iter().map(cell).collect::<Result<Vec<_>>>()?;
-        Ok(Answer(DataFrame::new(rows, columns).map_err(broken)?))
+        Ok(QueryAnswer(DataFrame::new(rows, columns).map_err(broken)?))
     }
 
     /// Its columns' names.
@@ -108,12 +109,12 @@ impl Answer {
     }
 
     /// Writes it.
-    pub fn write(&self, form: Form, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(&self, form: AnswerForm, out: &mut dyn Write) -> io::Result<()> {
         match form {
-            Form::Table => self.table(out),
-            Form::Jsonl => self.lines(out),
-            Form::Csv => self.csv(out),
-            Form::Parquet => {
+            AnswerForm::Table => self.table(out),
+            AnswerForm::Jsonl => self.lines(out),
+            AnswerForm::Csv => self.csv(out),
+            AnswerForm::Parquet => {
                 let level = ZstdLevel::try_new(1).map_err(io::Error::other)?;
                 let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
                 let mut file = Vec::new();
@@ -125,7 +126,7 @@ impl Answer {
                 writer.close().map_err(io::Error::other)?;
                 out.write_all(&file)
             }
-            Form::Arrow => {
+            AnswerForm::Arrow => {
                 let mut writer = StreamWriter::try_new(out, &self.batch(0)?.schema()).map_err(io::Error::other)?;
                 for from in self.slices() {
                     writer.write(&self.batch(from)?).map_err(io::Error::other)?;
@@ -213,7 +214,7 @@ fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn answer() -> Answer {
+    fn answer() -> QueryAnswer {
         let frame = DataFrame::new_infer_height(vec![
             Column::new("id".into(), [Some(u64::MAX), None]),
             Column::new("t".into(), [i64::MIN, 7]),
@@ -221,10 +222,10 @@ mod tests {
             Column::new("n".into(), [1u32, 2]),
             Column::new("text".into(), [Some("a,\"b\"\n\u{1b}"), Some("")]),
         ]);
-        Answer::of(frame.unwrap()).unwrap()
+        QueryAnswer::of(frame.unwrap()).unwrap()
     }
 
-    fn written(form: Form) -> String {
+    fn written(form: AnswerForm) -> String {
         let mut out = Vec::new();
         answer().write(form, &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -233,15 +234,16 @@ mod tests {
     #[test]
     fn integers_are_exact_and_empty_cells_are_empty() {
         assert_eq!(
-            written(Form::Jsonl),
+            written(AnswerForm::Jsonl),
             "{\"id\":18446744073709551615,\"t\":-9223372036854775808,\"x\":0.1,\"n\":1,\"text\":\"a,\\\"b\\\"\\n\\u001b\"}\n\
              {\"id\":null,\"t\":7,\"x\":null,\"n\":2,\"text\":\"\"}\n"
         );
         assert_eq!(
-            written(Form::Csv),
+            written(AnswerForm::Csv),
             "id,t,x,n,text\n18446744073709551615,-9223372036854775808,0.1,1,\"a,\"\"b\"\"\n\u{1b}\"\n,7,,2,\"\"\n"
         );
-        let table = written(Form::Table);
+        let table = written(AnswerForm::Table);
+        assert_eq!(table.lines().count(), 4, "{table}");
         assert!(table.lines().all(|line| !line.contains('\u{1b}')), "{table}");
         assert!(table.lines().nth(3).unwrap().trim_start().starts_with('-'), "{table}");
     }
@@ -249,7 +251,7 @@ mod tests {
     #[test]
     fn what_has_no_form_is_refused_with_a_remedy() {
         let list = Series::new("x".into(), [1i64]).implode().unwrap().into_series().into_column();
-        let refused = Answer::of(DataFrame::new_infer_height(vec![list]).unwrap()).unwrap_err().to_string();
+        let refused = QueryAnswer::of(DataFrame::new_infer_height(vec![list]).unwrap()).unwrap_err().to_string();
         assert!(refused.contains("the column \"x\"") && refused.contains("CAST"), "{refused}");
     }
 }

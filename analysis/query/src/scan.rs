@@ -1,23 +1,25 @@
 //! A table as polars scans it: the columns that a plan needs, of the rows that its predicate keeps, batch by batch.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 
 use pktgen_core::Result;
-use pktgen_report::sweep::in_parallel;
 use polars::prelude::*;
 
 use crate::memory::Budget;
 use crate::source::{self, Part, broken};
-use crate::tables::{Column as Asked, Table};
+use crate::tables::{QueryColumn as Asked, QueryTable};
+
+/// Batches that are decoded before they are asked for.
+const AHEAD: usize = 2;
 
 /// Why a scan ended early: the error of ours that polars carries as text.
 pub(crate) type Fault = Arc<Mutex<Option<pktgen_core::Error>>>;
 
 /// A table of one or several runs.
 pub(crate) struct Scan {
-    pub(crate) table: Table,
+    pub(crate) table: QueryTable,
     /// The parts, each with the value of the column `run` if there is one that no part has.
     pub(crate) parts: Vec<(Option<String>, Part)>,
     pub(crate) budget: Arc<Budget>,
@@ -66,67 +68,87 @@ impl Scan {
         for (at, (_, part)) in self.parts.iter().enumerate() {
             pieces.extend((0..part.pieces()?).map(|piece| (at, piece)));
         }
-        let (done, reading) = (AtomicU64::new(0), Reading { scan: self, own: &own, wanted, what: &what, all });
-        let mut whole = reading.empty()?;
-        // Rows that a LIMIT wants are the first, and what resolves a run holds much: one after the other.
-        let one_by_one =
-            wanted.rows.is_some() || self.parts.iter().any(|(_, part)| !matches!(part, Part::Stream { .. }));
-        if one_by_one {
-            let mut left = wanted.rows.unwrap_or(usize::MAX);
-            for piece in &pieces {
-                whole.vstack_mut_owned(reading.piece(*piece, &mut left, &done)?).map_err(broken)?;
-                if left == 0 {
+        let mut reading = Reading::new(self, own, wanted, what, all)?;
+        // A decoder beside: rows are chosen here, in polars' own threads, which the decoder must not wait for.
+        if !self.parts.iter().all(|(_, part)| matches!(part, Part::Stream { .. })) {
+            reading.decode(&pieces, &mut |reading, at, batch| reading.take(at, batch))?;
+            return Ok(reading.kept);
+        }
+        thread::scope(|scope| {
+            let (sender, receiver) = mpsc::sync_channel(AHEAD);
+            let decoder = reading.clone();
+            scope.spawn(move || {
+                let mut decoder = decoder;
+                let hand_over = &mut |_: &mut Reading, at, batch| Ok(sender.send(Ok((at, batch))).is_ok());
+                // Whoever waits for the rest is gone if that cannot be said.
+                decoder.decode(&pieces, hand_over).unwrap_or_else(|fault| _ = sender.send(Err(fault)));
+            });
+            for batch in receiver {
+                let (at, batch) = batch?;
+                if !reading.take(at, batch)? {
                     break;
                 }
             }
-            return Ok(whole);
-        }
-        let read = |piece: &(usize, usize)| reading.piece(*piece, &mut usize::MAX.clone(), &done);
-        for frame in in_parallel(&pieces, &read, &mut |_, _| {}) {
-            whole.vstack_mut_owned(frame?).map_err(broken)?;
-        }
-        Ok(whole)
+            Ok(reading.kept)
+        })
     }
 }
+
+/// Takes a batch of a part; false if no more are needed.
+type Take<'a, 'b> = dyn FnMut(&mut Reading<'a>, usize, DataFrame) -> Result<bool> + 'b;
 
 /// A scan under way.
+#[derive(Clone)]
 struct Reading<'a> {
     scan: &'a Scan,
-    own: &'a [&'a Asked],
+    own: Vec<&'a Asked>,
     wanted: &'a Wanted,
-    what: &'a str,
+    what: String,
     all: Option<u64>,
+    done: u64,
+    left: usize,
+    kept: DataFrame,
 }
 
-impl Reading<'_> {
-    fn empty(&self) -> Result<DataFrame> {
-        let columns = self
-            .own
-            .iter()
-            .map(|column| Column::new_empty(column.name.as_str().into(), &source::data_type(column.kind)));
-        DataFrame::new(0, columns.collect()).map_err(broken)
+impl<'a> Reading<'a> {
+    fn new(scan: &'a Scan, own: Vec<&'a Asked>, wanted: &'a Wanted, what: String, all: Option<u64>) -> Result<Self> {
+        let column = |column: &&Asked| Column::new_empty(column.name.as_str().into(), &source::data_type(column.kind));
+        let kept = DataFrame::new(0, own.iter().map(column).collect()).map_err(broken)?;
+        Ok(Reading { scan, own, wanted, what, all, done: 0, left: wanted.rows.unwrap_or(usize::MAX), kept })
     }
 
-    /// The rows of one piece that the predicate keeps, of the first `left`: plans cut before they choose.
-    fn piece(&self, (at, piece): (usize, usize), left: &mut usize, done: &AtomicU64) -> Result<DataFrame> {
-        let (run, part) = &self.scan.parts[at];
-        let of_part: Vec<&Asked> =
-            self.own.iter().filter(|column| run.is_none() || column.name != "run").copied().collect();
-        // Rows are counted even where no column of theirs is needed.
-        let first = &self.scan.table.columns[usize::from(run.is_some())];
-        let read: &[&Asked] = if of_part.is_empty() { std::slice::from_ref(&first) } else { &of_part };
-        let mut kept = self.empty()?;
-        part.read(piece, read, &mut |batch| {
-            let rows = batch.height();
-            let seen = done.fetch_add(rows as u64, Ordering::Relaxed) + rows as u64;
-            let batch = if rows > *left { batch.head(Some(*left)) } else { batch };
-            *left -= batch.height();
-            let batch = self.chosen(run.as_deref(), batch).map_err(query_fault)?;
-            self.scan.budget.hold(self.what, batch.estimated_size() as u64, seen, self.all)?;
-            kept.vstack_mut_owned(batch).map_err(broken)?;
-            Ok(*left > 0)
-        })?;
-        Ok(kept)
+    /// Decodes the pieces in their order, as long as more are taken.
+    fn decode(&mut self, pieces: &[(usize, usize)], take: &mut Take<'a, '_>) -> Result<()> {
+        for &(at, piece) in pieces {
+            let (run, part) = &self.scan.parts[at];
+            let of_part: Vec<&Asked> =
+                self.own.iter().filter(|column| run.is_none() || column.name != "run").copied().collect();
+            // Rows are counted even where no column of theirs is needed.
+            let first = &self.scan.table.columns[usize::from(run.is_some())];
+            let read: &[&Asked] = if of_part.is_empty() { std::slice::from_ref(&first) } else { &of_part };
+            let mut more = true;
+            part.read(piece, read, &mut |batch| {
+                more = take(self, at, batch)?;
+                Ok(more)
+            })?;
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the rows of a batch that the predicate chooses, of the first that are wanted: plans cut before they choose.
+    fn take(&mut self, at: usize, batch: DataFrame) -> Result<bool> {
+        let rows = batch.height();
+        self.done += rows as u64;
+        let batch = if rows > self.left { batch.head(Some(self.left)) } else { batch };
+        self.left -= batch.height();
+        let run = self.scan.parts[at].0.as_deref();
+        let batch = self.chosen(run, batch).map_err(query_fault)?;
+        self.scan.budget.hold(&self.what, batch.estimated_size() as u64, self.done, self.all)?;
+        self.kept.vstack_mut_owned(batch).map_err(broken)?;
+        Ok(self.left > 0)
     }
 
     /// The rows of a batch that the predicate keeps, with the column `run` if it is wanted.

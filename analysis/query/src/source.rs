@@ -18,7 +18,7 @@ use pktgen_records::{Line, Options, analyze_run_with, fate_table};
 use polars::prelude::*;
 
 use crate::fates;
-use crate::tables::{Column as Asked, Kind, LABELS, Made, NUMBERS};
+use crate::tables::{Kind, LABELS, Made, NUMBERS, QueryColumn as Asked};
 
 /// Rows that are decoded at a time.
 const ROWS: usize = 1 << 16;

@@ -5,18 +5,19 @@ use std::ops::ControlFlow;
 
 use pktgen_core::registry::suggest;
 use pktgen_core::{Error, Result};
+use polars::prelude::PolarsError;
 use sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
     ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Statement as Parsed,
     TableFactor, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
-use sqlparser::parser::{Parser, ParserError, ParserOptions};
+use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::exact::GUARD;
 use crate::memory::deep;
-use crate::tables::Table;
+use crate::tables::QueryTable;
 
 /// Longest statement, in bytes.
 const BYTES: usize = 32 << 10;
@@ -62,7 +63,7 @@ fn parser_fault(fault: ParserError) -> Error {
 
 impl Statement {
     /// Parses `text`, which may name `tables`.
-    pub(crate) fn parse(text: &str, tables: &[Table]) -> Result<Statement> {
+    pub(crate) fn parse(text: &str, tables: &[QueryTable]) -> Result<Statement> {
         if text.len() > BYTES {
             return Err(Error::config(format!("SQL: the statement has {} bytes, and may have {BYTES}", text.len())));
         }
@@ -79,9 +80,8 @@ impl Statement {
         deep(parse)?
     }
 
-    fn checked(text: &str, tokens: Vec<TokenWithSpan>, tables: &[Table]) -> Result<Statement> {
-        let options = ParserOptions { trailing_commas: true, ..ParserOptions::default() };
-        let parser = Parser::new(&GenericDialect).with_recursion_limit(DEPTH).with_options(options);
+    fn checked(text: &str, tokens: Vec<TokenWithSpan>, tables: &[QueryTable]) -> Result<Statement> {
+        let parser = Parser::new(&GenericDialect).with_recursion_limit(DEPTH);
         let parsed = parser.with_tokens_with_locations(tokens.clone()).parse_statements().map_err(parser_fault)?;
         let mut parsed = match <[Parsed; 1]>::try_from(parsed) {
             Ok([one]) => one,
@@ -108,17 +108,17 @@ impl Statement {
             return Err(fault);
         }
         let named = check.named;
-        if let ControlFlow::Break(fault) = VisitMut::visit(&mut parsed, &mut Guards) {
+        if let ControlFlow::Break(fault) = VisitMut::visit(&mut parsed, &mut Guards { tables }) {
             return Err(fault);
         }
         Ok(Statement { text: text.to_owned(), tokens, guarded: parsed.to_string(), explains, tables: named })
     }
 
     /// An error of polars about this statement, with the place of the first name in it that the error quotes.
-    pub(crate) fn fault(&self, fault: &str, tables: &[Table]) -> Error {
-        let fault = fault.replace(&format!("{GUARD}("), "(");
+    pub(crate) fn fault(&self, theirs: &PolarsError, tables: &[QueryTable]) -> Error {
+        let fault = theirs.to_string().replace(&format!("{GUARD}("), "(");
         let known: Vec<&str> =
-            tables.iter().filter(|table| self.tables.contains(table.name)).flat_map(Table::names).collect();
+            tables.iter().filter(|table| self.tables.contains(table.name)).flat_map(QueryTable::names).collect();
         // Behind that, polars lists what there is.
         let cause = fault.split("; valid ").next().unwrap_or_default();
         let quoted = |word: &str| ["\"", "'", "`"].iter().any(|mark| cause.contains(&format!("{mark}{word}{mark}")));
@@ -127,8 +127,7 @@ impl Statement {
             _ => None,
         });
         let first = cause.lines().next().unwrap_or_default();
-        // What polars suggests, or lists, is of its own words.
-        let missing = fault.contains("unable to find column") || fault.contains("not found");
+        let missing = is_missing(theirs);
         match named {
             Some((place, word)) if missing && !known.contains(&word) && !first.contains("function") => {
                 let near = suggest(word, &known);
@@ -142,6 +141,14 @@ impl Statement {
             Some((place, _)) => at(place, first),
             None => Error::config(format!("SQL: {first}, in: {}", self.text.trim())),
         }
+    }
+}
+
+fn is_missing(theirs: &PolarsError) -> bool {
+    match theirs {
+        PolarsError::ColumnNotFound(_) => true,
+        PolarsError::Context { error, .. } => is_missing(error),
+        _ => false,
     }
 }
 
@@ -172,7 +179,7 @@ impl Visitor for Names {
 
 /// Refuses what is not reading of tables that there are.
 struct Check<'a> {
-    tables: &'a [Table],
+    tables: &'a [QueryTable],
     ctes: BTreeSet<String>,
     named: BTreeSet<String>,
 }
@@ -293,10 +300,13 @@ fn body(of: &SetExpr) -> ControlFlow<Error> {
 const COUNTS: [&str; 9] =
     ["count", "row_number", "rank", "dense_rank", "length", "char_length", "octet_length", "bit_length", "strpos"];
 
-/// Puts a guard around what is summed, and makes counts integers of 64 bits.
-struct Guards;
+/// Puts a guard around what is summed, makes counts integers of 64 bits, and quotes names of columns, of which one is a keyword of some
+/// dialect.
+struct Guards<'a> {
+    tables: &'a [QueryTable],
+}
 
-impl VisitorMut for Guards {
+impl VisitorMut for Guards<'_> {
     type Break = Error;
 
     /// What orders groups is a column of the answer to polars: an aggregate that is selected becomes its position.
@@ -320,6 +330,11 @@ impl VisitorMut for Guards {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::Identifier(name) => self.quote(name),
+            Expr::CompoundIdentifier(names) => names.iter_mut().for_each(|name| self.quote(name)),
+            _ => {}
+        }
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
         let name = function.name.to_string().to_lowercase();
         if COUNTS.contains(&name.as_str()) {
@@ -332,6 +347,14 @@ impl VisitorMut for Guards {
             *summed = guard(summed.clone());
         }
         ControlFlow::Continue(())
+    }
+}
+
+impl Guards<'_> {
+    fn quote(&self, name: &mut Ident) {
+        if self.tables.iter().any(|table| table.column(&name.value).is_some()) {
+            name.quote_style = Some('"');
+        }
     }
 }
 

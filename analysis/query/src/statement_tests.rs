@@ -100,7 +100,7 @@ fn errors_have_line_and_column_and_the_nearest_name() {
 fn an_aggregate_that_orders_is_one_that_is_selected() {
     let guarded =
         parse("SELECT worker, MAX(seq) FROM sent GROUP BY worker ORDER BY MAX(seq) DESC, worker").unwrap().guarded;
-    assert!(guarded.ends_with("ORDER BY 2 DESC, worker"), "{guarded}");
+    assert!(guarded.ends_with("ORDER BY 2 DESC, \"worker\""), "{guarded}");
     let refused = refusal("SELECT worker FROM sent GROUP BY worker\nORDER BY COUNT(*)");
     assert!(refused.starts_with("SQL, line 2, column 10: ORDER BY COUNT(*)"), "{refused}");
 }
@@ -126,7 +126,7 @@ fn what_is_summed_is_guarded_and_counts_are_wide() {
     let guarded = parse("SELECT sum(bytes), COUNT(*) - 1, sum(DISTINCT seq) OVER (PARTITION BY worker) FROM sent")
         .unwrap()
         .guarded;
-    assert!(guarded.contains("sum(pktgen_summed(bytes))"), "{guarded}");
+    assert!(guarded.contains("sum(pktgen_summed(\"bytes\"))"), "{guarded}");
     assert!(guarded.contains("CAST(COUNT(*) AS BIGINT) - 1"), "{guarded}");
-    assert!(guarded.contains("sum(DISTINCT pktgen_summed(seq)) OVER"), "{guarded}");
+    assert!(guarded.contains("sum(DISTINCT pktgen_summed(\"seq\")) OVER"), "{guarded}");
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 /// Streams of run dirs that are tables, in the order in which they are listed.
 const OF_STREAMS: [&str; 6] = [SENT, BOOKS, RECEIVED, RESULTS, ITERATIONS, STATES];
 /// Names of what became of a packet, in the order of their codes.
-pub const FATES: [&str; 8] =
+pub(crate) const FATES: [&str; 8] =
     ["withheld", "in_flight", "delivered_alone", "delivered_merged", "subsumed", "outranked", "dropped", "unaccounted"];
 
 /// What cells hold.
@@ -78,7 +78,7 @@ pub(crate) enum Made {
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
+pub struct QueryColumn {
     /// Its name.
     pub name: String,
     /// What its cells hold.
@@ -92,17 +92,17 @@ pub struct Column {
     pub(crate) made: Made,
 }
 
-fn column(name: &str, kind: Kind, unit: &'static str, about: impl Into<String>) -> Column {
-    Column { name: name.to_owned(), kind, optional: false, unit, about: about.into(), made: Made::Otherwise }
+fn column(name: &str, kind: Kind, unit: &'static str, about: impl Into<String>) -> QueryColumn {
+    QueryColumn { name: name.to_owned(), kind, optional: false, unit, about: about.into(), made: Made::Otherwise }
 }
 
-fn maybe(name: &str, kind: Kind, unit: &'static str, about: impl Into<String>) -> Column {
-    Column { optional: true, ..column(name, kind, unit, about) }
+fn maybe(name: &str, kind: Kind, unit: &'static str, about: impl Into<String>) -> QueryColumn {
+    QueryColumn { optional: true, ..column(name, kind, unit, about) }
 }
 
 /// A table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
+pub struct QueryTable {
     /// Its name.
     pub name: &'static str,
     /// What a row is.
@@ -110,22 +110,22 @@ pub struct Table {
     /// What a run must have recorded or be; empty if every run has it.
     pub needs: &'static str,
     /// Its columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<QueryColumn>,
 }
 
-impl Table {
+impl QueryTable {
     /// Its columns' names.
     pub fn names(&self) -> Vec<&str> {
         self.columns.iter().map(|column| column.name.as_str()).collect()
     }
 
     /// The column called `name`.
-    pub(crate) fn column(&self, name: &str) -> Option<&Column> {
+    pub(crate) fn column(&self, name: &str) -> Option<&QueryColumn> {
         self.columns.iter().find(|column| column.name == name)
     }
 
     /// With a first column `run`, as all tables of sweeps have it.
-    pub(crate) fn of_sweep(mut self) -> Table {
+    pub(crate) fn of_sweep(mut self) -> QueryTable {
         if self.name != "runs" {
             self.columns.insert(0, run_column());
         }
@@ -134,7 +134,7 @@ impl Table {
 
     /// One line of JSON per column.
     pub fn to_json(&self) -> Vec<String> {
-        let line = |column: &Column| {
+        let line = |column: &QueryColumn| {
             json!({ "table": self.name, "column": column.name, "type": column.kind.name(), "optional": column.optional,
                     "unit": column.unit, "about": column.about })
             .to_string()
@@ -143,7 +143,7 @@ impl Table {
     }
 }
 
-fn run_column() -> Column {
+fn run_column() -> QueryColumn {
     column("run", Kind::Text, "", "The run: its folder in the sweep; joins `runs`.")
 }
 
@@ -159,11 +159,11 @@ fn codes(column: &str) -> &'static [&'static str] {
 }
 
 /// The columns of a stream's table.
-fn columns_of(stream: &StreamTable) -> Vec<Column> {
+fn columns_of(stream: &StreamTable) -> Vec<QueryColumn> {
     let mut columns = Vec::new();
     for own in stream.columns {
         let names = codes(own.name);
-        let base = Column {
+        let base = QueryColumn {
             name: own.name.to_owned(),
             kind: Kind::of(own.data),
             optional: own.optional,
@@ -174,25 +174,25 @@ fn columns_of(stream: &StreamTable) -> Vec<Column> {
         if names.is_empty() {
             // Counts are integers like all others; names of packets and digests are none.
             let kind = if base.unit == "count" { Kind::Integer } else { base.kind };
-            columns.push(Column { kind, ..base });
+            columns.push(QueryColumn { kind, ..base });
             continue;
         }
         let (made, unit) = (Made::Names(own.name, names), "name");
-        columns.push(Column { kind: Kind::Text, made, unit, ..base.clone() });
+        columns.push(QueryColumn { kind: Kind::Text, made, unit, ..base.clone() });
         let about = format!("The code of `{}`.", own.name);
-        columns.push(Column { name: format!("{}_code", own.name), about, ..base });
+        columns.push(QueryColumn { name: format!("{}_code", own.name), about, ..base });
     }
     match stream.name {
         SENT => {
             let packet =
                 column("packet", Kind::Unsigned, "number", "Its packet: worker, attempt and seq in one number.");
-            columns.push(Column { made: Made::Packet, ..packet });
+            columns.push(QueryColumn { made: Made::Packet, ..packet });
         }
         BOOKS => {
             for (name, from, bits) in [("worker", 40, 24), ("seq", 0, 32), ("attempt", 32, 8)] {
                 let about = format!("The {name} of `packet_in`.");
                 let made = Made::Bits("packet_in", from, bits);
-                columns.push(Column { made, ..column(name, Kind::Integer, "number", about) });
+                columns.push(QueryColumn { made, ..column(name, Kind::Integer, "number", about) });
             }
         }
         _ => {}
@@ -200,10 +200,10 @@ fn columns_of(stream: &StreamTable) -> Vec<Column> {
     columns
 }
 
-fn fates() -> Table {
+fn fates() -> QueryTable {
     use Kind::{Integer, Text, Unsigned};
     let of_reason = "Code of `reason`.";
-    Table {
+    QueryTable {
         name: "fates",
         row: "one transmission of a worker, and what became of it",
         needs: FULL,
@@ -245,7 +245,7 @@ pub(crate) const NUMBERS: [&str; 4] = ["id", "n", "job", "tenth"];
 pub(crate) const LABELS: [&str; 13] =
     ["flow", "id", "n", "reason", "traffic", "job", "counter", "side", "link", "direction", "end", "tenth", "group"];
 
-fn metrics() -> Table {
+fn metrics() -> QueryTable {
     let mut columns = vec![
         column("metric", Kind::Text, "", "Its name, as in `pktgen explain`."),
         column("unit", Kind::Text, "", "In what `value` is."),
@@ -257,10 +257,10 @@ fn metrics() -> Table {
         columns.push(maybe(name, kind, "label", format!("The label `{name}`, on lines that have it.")));
     }
     columns.push(maybe("other", Kind::Text, "label", "All other labels, as `name=value`."));
-    Table { name: "metrics", row: "a line of `pktgen analyze`", needs: "", columns }
+    QueryTable { name: "metrics", row: "a line of `pktgen analyze`", needs: "", columns }
 }
 
-fn runs(axes: &[String]) -> Table {
+fn runs(axes: &[String]) -> QueryTable {
     let mut columns = vec![
         column("run", Kind::Text, "", "Its folder in the sweep; of a run alone, the folder's name."),
         maybe("variant", Kind::Text, "", "Its variant; empty where there are none."),
@@ -276,7 +276,7 @@ fn runs(axes: &[String]) -> Table {
         column("records", Kind::Text, "", "How many of its transmissions were recorded: full, every:N or none."),
     ];
     columns.extend(axes.iter().map(|axis| maybe(axis, Kind::Text, "", "An axis of the sweep.")));
-    Table { name: "runs", row: "a run; one column more for each axis of its sweep", needs: "", columns }
+    QueryTable { name: "runs", row: "a run; one column more for each axis of its sweep", needs: "", columns }
 }
 
 const FULL: &str = "capture.records = \"full\"";
@@ -291,9 +291,9 @@ fn needs(stream: &str) -> &'static str {
 }
 
 /// The tables of run dirs; `axes` are those of a sweep.
-pub fn of_runs(axes: &[String]) -> Vec<Table> {
+pub(crate) fn of_runs(axes: &[String]) -> Vec<QueryTable> {
     let streams = OF_STREAMS.iter().filter_map(|name| STREAMS.iter().find(|stream| stream.name == *name));
-    let of = |stream: &StreamTable| Table {
+    let of = |stream: &StreamTable| QueryTable {
         name: stream.name,
         row: stream.row,
         needs: needs(stream.name),
@@ -303,7 +303,7 @@ pub fn of_runs(axes: &[String]) -> Vec<Table> {
 }
 
 /// The tables of captures.
-pub fn of_captures() -> Vec<Table> {
+pub fn of_captures() -> Vec<QueryTable> {
     let of = |(name, table): (&'static str, &StreamTable)| {
         let mut columns = columns_of(table);
         columns[0].kind = Kind::Integer;
@@ -313,7 +313,7 @@ pub fn of_captures() -> Vec<Table> {
         let format = columns.len() - 1;
         columns[format].name = "format_code".to_owned();
         columns.insert(format, column("format", Kind::Text, "name", about));
-        Table { name, row: table.row, needs: "a capture of that side", columns }
+        QueryTable { name, row: table.row, needs: "a capture of that side", columns }
     };
     [SENT, RECEIVED].into_iter().zip(&TABLES).map(of).collect()
 }
@@ -327,7 +327,7 @@ pub fn markdown() -> String {
             let needs = if table.needs.is_empty() { String::new() } else { format!(" Needs {}.", table.needs) };
             page += &format!("`{}`: a row is {}.{needs}\n\n", table.name, table.row);
             page += "| column | type | unit | meaning |\n| --- | --- | --- | --- |\n";
-            for Column { name, kind, optional, unit, about, .. } in table.columns {
+            for QueryColumn { name, kind, optional, unit, about, .. } in table.columns {
                 let mark = if optional { "?" } else { "" };
                 page += &format!("| `{name}`{mark} | {} | {unit} | {about} |\n", kind.name());
             }

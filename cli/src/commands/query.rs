@@ -27,8 +27,8 @@ mod asked {
     use pktgen_core::whole::WholeFile;
     use pktgen_core::{Error, Result};
     use pktgen_query::memory::half_of_all;
-    use pktgen_query::tables::Table;
-    use pktgen_query::{Answer, Database, Form, Options};
+    use pktgen_query::tables::QueryTable;
+    use pktgen_query::{AnswerForm, Database, Options, QueryAnswer};
     use pktgen_records::Measured;
     use pktgen_registry::all;
     use tempfile::TempDir;
@@ -73,7 +73,7 @@ mod asked {
         Ok((folder, fails))
     }
 
-    fn list(table: &Table, ui: &Ui) {
+    fn list(table: &QueryTable, ui: &Ui) {
         if ui.json() {
             return table.to_json().iter().for_each(|line| ui.result(line));
         }
@@ -86,9 +86,9 @@ mod asked {
         }
     }
 
-    fn print(answer: &Answer, args: &Query, ui: &Ui) -> Result<()> {
-        let named = |name: &String| Form::ALL.into_iter().find(|form| form.name() == name);
-        let default = if ui.json() { Form::Jsonl } else { Form::Table };
+    fn print(answer: &QueryAnswer, args: &Query, ui: &Ui) -> Result<()> {
+        let named = |name: &String| AnswerForm::ALL.into_iter().find(|form| form.name() == name);
+        let default = if ui.json() { AnswerForm::Jsonl } else { AnswerForm::Table };
         let form = args.format.as_ref().and_then(named).unwrap_or(default);
         if let Some(path) = &args.out {
             let mut file = BufWriter::new(WholeFile::create(path)?);
