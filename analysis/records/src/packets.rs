@@ -1,6 +1,6 @@
 //! The packets of a run, one entry of 26 bytes per transmission, found by their ids without a hash map where sequence numbers are dense.
 //!
-//! Called by [`crate::fates`]. Packets of one worker are numbered in blocks of 64 sequence numbers, so that a number says the worker and a table
+//! Called by [`crate::fates`]. PacketTable of one worker are numbered in blocks of 64 sequence numbers, so that a number says the worker and a table
 //! per worker says the number: 28 bytes per packet in all. What does not fit (retransmissions, gaps, numbers that no run gives) is
 //! numbered one by one and found in a map. No field is optional, and times are kept exactly: as spans that fit 40 bits, longer ones apart.
 
@@ -10,8 +10,8 @@ use pktgen_core::index::{Index, NOWHERE};
 use pktgen_core::record::PacketId;
 use pktgen_core::{Error, Result};
 
+use crate::columns::SentColumns;
 use crate::fates::{Fate, is_update};
-use crate::run::SentColumns;
 
 /// Sequence numbers of a block, as a power of two.
 const BLOCK_LOG: u32 = 6;
@@ -91,18 +91,18 @@ const ABSENT: Packet = Packet { t_gen: 0, sent: NONE, arrived: NONE, next: NOWHE
 struct Block {
     /// The worker, or [`NOWHERE`]: packets that are numbered one by one.
     worker: u32,
-    /// The first sequence number, or the place of the first in [`Packets::loose`].
+    /// The first sequence number, or the place of the first in [`PacketTable::loose`].
     first: u32,
 }
 
 /// See the module. Numbers of packets say nothing of their order in files.
 #[derive(Debug, Default)]
-pub struct Packets {
+pub(crate) struct PacketTable {
     all: Vec<Packet>,
     blocks: Vec<Block>,
     /// By worker, the first number of each of its blocks, by sequence number.
     places: Vec<Vec<u32>>,
-    /// Packets that are numbered one by one: id and worker.
+    /// PacketTable that are numbered one by one: id and worker.
     loose: Vec<(u64, u32)>,
     /// Their numbers, and the first one of the block that is being filled.
     by_id: Index,
@@ -116,7 +116,7 @@ pub struct Packets {
     last_attempt: u8,
 }
 
-impl Packets {
+impl PacketTable {
     /// Adds transmissions.
     pub(crate) fn read(&mut self, sent: &SentColumns) -> Result<()> {
         for row in 0..sent.worker.len() {
