@@ -9,13 +9,13 @@ use crate::line::Line;
 /// What arrived at the server, counted.
 #[derive(Debug, Clone)]
 pub struct ServerTally {
-    /// PacketTable with updates.
+    /// Packets with updates.
     pub packets: u64,
-    /// PacketTable of background traffic.
+    /// Packets of background traffic.
     pub background: u64,
-    /// PacketTable with updates that the reward gate accepted.
+    /// Packets with updates that the reward gate accepted.
     pub accepted: u64,
-    /// PacketTable with updates by how many those are; of packets with a name.
+    /// Packets with updates by how many those are; of packets with a name.
     pub by_count: Vec<u64>,
     /// First and last packet with updates, bits and updates.
     pub seen: AtServer,

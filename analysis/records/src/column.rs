@@ -136,7 +136,7 @@ impl Segments for PairList<'_> {
     }
 
     fn scan(&self, each: &mut dyn FnMut(&[Segment])) -> Result<()> {
-        // PairList are never taken apart: what is read at a time is even.
+        // Pairs are never taken apart: what is read at a time is even.
         self.0.scan(&mut |part| each(part.as_chunks::<2>().0))
     }
 }

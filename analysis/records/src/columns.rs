@@ -53,7 +53,7 @@ pub struct BookColumns {
 pub struct ReceivedColumns {
     /// Times of the last bit.
     pub t_recv_ps: Vec<i64>,
-    /// PacketTable.
+    /// Packets.
     pub packet: Vec<u64>,
     /// Clusters, or jobs.
     pub cluster: Vec<u16>,
@@ -93,7 +93,7 @@ pub struct StateColumns {
 /// What the content of each row of `received` says it is, where layouts carry no names.
 #[derive(Debug, Clone, Default)]
 pub struct NameColumns {
-    /// PacketTable, or [`NO_PACKET`].
+    /// Packets, or [`NO_PACKET`].
     pub packet: Vec<u64>,
     /// Represented updates; 0 where that is not known.
     pub count: Vec<u16>,

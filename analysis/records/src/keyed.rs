@@ -19,7 +19,7 @@ struct Sum {
     over: bool,
 }
 
-/// All sums of a run. PacketTable are rows of `sent`.
+/// All sums of a run. Packets are rows of `sent`.
 #[derive(Debug, Default)]
 pub(crate) struct Keyed {
     sums: Vec<Sum>,

@@ -1,6 +1,6 @@
 //! The packets of a run, one entry of 26 bytes per transmission, found by their ids without a hash map where sequence numbers are dense.
 //!
-//! Called by [`crate::fates`]. PacketTable of one worker are numbered in blocks of 64 sequence numbers, so that a number says the worker and a table
+//! Called by [`crate::fates`]. Packets of one worker are numbered in blocks of 64 sequence numbers, so that a number says the worker and a table
 //! per worker says the number: 28 bytes per packet in all. What does not fit (retransmissions, gaps, numbers that no run gives) is
 //! numbered one by one and found in a map. No field is optional, and times are kept exactly: as spans that fit 40 bits, longer ones apart.
 
@@ -102,7 +102,7 @@ pub(crate) struct PacketTable {
     blocks: Vec<Block>,
     /// By worker, the first number of each of its blocks, by sequence number.
     places: Vec<Vec<u32>>,
-    /// PacketTable that are numbered one by one: id and worker.
+    /// Packets that are numbered one by one: id and worker.
     loose: Vec<(u64, u32)>,
     /// Their numbers, and the first one of the block that is being filled.
     by_id: Index,

@@ -73,7 +73,7 @@ impl Resolved {
         self.found.duplicates
     }
 
-    /// PacketTable whose members are not those that their lanes say.
+    /// Packets whose members are not those that their lanes say.
     pub(crate) fn lanes_wrong(&self) -> u64 {
         self.found.lanes_wrong
     }

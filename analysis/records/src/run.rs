@@ -22,7 +22,7 @@ use crate::table::Table;
 /// What was stamped.
 #[derive(Debug, Clone, Default)]
 pub struct StampColumns {
-    /// PacketTable at the server that were to be stamped.
+    /// Packets at the server that were to be stamped.
     pub packets: u64,
     /// Those that were: when they had been read in ps of the run's clock, and when they had arrived in ns of the stamps'.
     pub received: Vec<(i64, i64)>,

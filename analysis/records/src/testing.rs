@@ -14,7 +14,7 @@ use crate::rounds::Rounds;
 use crate::run::{NO_HEAT, NO_PACKET, NO_REASON, Records, StateColumns};
 use crate::testing_rounds;
 
-/// A run under construction. PacketTable are named by their worker; their sequence number is 0 unless
+/// A run under construction. Packets are named by their worker; their sequence number is 0 unless
 /// the `_seq` form says otherwise; cluster = the one given to `sent`.
 #[derive(Debug, Clone, Default)]
 pub struct Story {

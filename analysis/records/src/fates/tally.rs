@@ -7,7 +7,7 @@ use pktgen_core::record::{Balance, Reason};
 use super::{FATES, Fate};
 use crate::packets::PacketTable;
 
-/// PacketTable by the code of their fate, and those that are first attempts and further ones.
+/// Packets by the code of their fate, and those that are first attempts and further ones.
 #[derive(Debug, Clone)]
 struct Tally {
     by_fate: [u64; FATES.len() + Reason::ALL.len()],

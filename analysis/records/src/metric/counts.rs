@@ -32,7 +32,7 @@ const fn background(metric: &'static str, better: Better, definition: &'static s
 
 const DEFINITIONS: [Definition; 25] = [
     updates("sent", Better::Neither, "Transmissions of updates by workers, repeated ones included."),
-    Definition::new("received", PACKETS, Better::Neither, "PacketTable with updates at the parameter server."),
+    Definition::new("received", PACKETS, Better::Neither, "Packets with updates at the parameter server."),
     Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped; subsumed and outranked ones are not. Of a device without books that only forwards: that did not arrive; of one that may merge it has no value.")
         .source("design §4"),
     updates("dropped", Better::Lower, "Sent updates that were dropped; with a label, for that reason.").labels(&[REASON]),
@@ -68,12 +68,12 @@ const DEFINITIONS: [Definition; 25] = [
         .source("OLAF §2.1"),
     updates("retransmissions", Better::Lower, "Transmissions of updates that had been sent before."),
     updates("balance_unknown", Better::Lower, "Updates missing from the account; 0, or the run is invalid."),
-    Definition::new("sums_ok", PACKETS, Better::Neither, "PacketTable whose payload was the sum of their members: bit for bit, or where only lanes name the members, in any order of additions."),
-    Definition::new("sums_wrong", PACKETS, Better::Lower, "PacketTable whose payload was not; 0, or the run is invalid. No value where sums could not be checked."),
+    Definition::new("sums_ok", PACKETS, Better::Neither, "Packets whose payload was the sum of their members: bit for bit, or where only lanes name the members, in any order of additions."),
+    Definition::new("sums_wrong", PACKETS, Better::Lower, "Packets whose payload was not; 0, or the run is invalid. No value where sums could not be checked."),
     Definition::new("sums_unchecked", PACKETS, Better::Lower, "Sums with unknown members: they were not checked.").needs(BLACK_BOX),
-    Definition::new("damaged", PACKETS, Better::Lower, "PacketTable of one update that hold something else; 0, or the run is invalid.").needs(BLACK_BOX),
-    Definition::new("duplicates", PACKETS, Better::Lower, "PacketTable that arrived again.").needs(FULL),
-    background("sent", Better::Neither, "PacketTable of traffic that belongs to no cluster."),
+    Definition::new("damaged", PACKETS, Better::Lower, "Packets of one update that hold something else; 0, or the run is invalid.").needs(BLACK_BOX),
+    Definition::new("duplicates", PACKETS, Better::Lower, "Packets that arrived again.").needs(FULL),
+    background("sent", Better::Neither, "Packets of traffic that belongs to no cluster."),
     background("received", Better::Neither, "Those of them that arrived."),
     background("dropped", Better::Lower, "Those of them that were dropped."),
 ];
@@ -148,7 +148,7 @@ fn checked(run: &Analysis) -> bool {
     }
 }
 
-/// PacketTable that the server's reward gate accepted.
+/// Packets that the server's reward gate accepted.
 fn accepted(run: &Analysis) -> u64 {
     run.resolved.as_ref().map_or(run.manifest.counters.accepted, |resolved| resolved.arrivals().accepted)
 }

@@ -64,7 +64,7 @@ impl Provenance {
         self.found.of(row)
     }
 
-    /// PacketTable with this answer.
+    /// Packets with this answer.
     pub fn packets(&self, wanted: impl Fn(&Answer) -> bool) -> u64 {
         self.found.answers.iter().filter(|answer| wanted(answer)).count() as u64
     }
