@@ -5,7 +5,7 @@
 
 use pktgen_core::Result;
 use pktgen_records::age::{FlowAge, Sums};
-use pktgen_records::column::{Column, Pairs, Shared};
+use pktgen_records::column::{NumberList, PairList, Shared};
 
 /// No time: those of captures are far from it.
 const NEVER: i64 = i64::MIN;
@@ -26,7 +26,7 @@ pub(super) struct FlowMeter {
     second: Option<i64>,
     sums: Sums,
     /// Beginnings and ends, in turns.
-    segments: Column,
+    segments: NumberList,
 }
 
 impl Default for FlowMeter {
@@ -39,7 +39,7 @@ impl Default for FlowMeter {
             first: None,
             second: None,
             sums: Sums::default(),
-            segments: Column::default(),
+            segments: NumberList::default(),
         }
     }
 }
@@ -116,7 +116,7 @@ impl FlowMeter {
         let (since, last) = (open.0, end - open.1);
         self.sums.add(since, last, false);
         self.segments.push_pair([since, last]);
-        self.sums.age(id, self.first.is_some(), &Pairs(&self.segments)).map(Some)
+        self.sums.age(id, self.first.is_some(), &PairList(&self.segments)).map(Some)
     }
 
     fn close(&mut self, from: i64, to: i64) {

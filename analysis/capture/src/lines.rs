@@ -13,7 +13,7 @@ use super::Side;
 use super::clock::Clocks;
 use super::input::{InputFacts, Tally};
 use super::meter::{Meter, Totals};
-use pktgen_records::column::Column;
+use pktgen_records::column::NumberList;
 
 /// Packets that were no events: metric and number.
 type Oddity = (&'static str, fn(&Tally) -> u64);
@@ -323,7 +323,7 @@ struct Known<'a> {
     merged: bool,
     aged: bool,
     deliveries: Deliveries,
-    latency: &'a Column,
+    latency: &'a NumberList,
 }
 
 const NO_SENDER: &str = "what was sent is not known: \"numbers_missing\" counts gaps in the numbers of what arrived, and ages \

@@ -16,7 +16,7 @@ use super::window::{Known, Window};
 use super::{Event, Side};
 use pktgen_core::index::{IdHasher, NOWHERE};
 use pktgen_records::age::FlowAge;
-use pktgen_records::column::{Column, Shared};
+use pktgen_records::column::{NumberList, Shared};
 use pktgen_records::fates::is_update;
 use pktgen_records::metric::throughput::AtServer;
 
@@ -85,7 +85,7 @@ pub(super) struct Meter {
     pending: Option<Pending>,
     deliveries: [Delivery; FORMATS_MAX],
     sums: Sums,
-    latency_ps: Column,
+    latency_ps: NumberList,
     file: Shared,
     held: usize,
     held_max: usize,
@@ -212,7 +212,7 @@ impl Meter {
             pending: sender.then(|| Pending::new(PENDING)),
             deliveries: deliveries(formats),
             sums: Sums::new(),
-            latency_ps: Column::default(),
+            latency_ps: NumberList::default(),
             file: Shared::default(),
             held: 0,
             held_max: memory / size_of::<i64>(),
@@ -406,7 +406,7 @@ impl Meter {
     }
 
     /// Latencies from host to host, and the ages of clusters and workers, by number.
-    pub(super) fn finish(self) -> Result<(Totals, Column, [Vec<FlowAge>; 2])> {
+    pub(super) fn finish(self) -> Result<(Totals, NumberList, [Vec<FlowAge>; 2])> {
         let ages = |mut flows: Vec<Flow>| -> Result<Vec<FlowAge>> {
             flows.sort_unstable_by_key(|flow| flow.id);
             flows.into_iter().filter_map(|flow| flow.age.age(flow.id).transpose()).collect()

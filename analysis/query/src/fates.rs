@@ -1,20 +1,20 @@
 //! The table of fates: what became of every packet, when, and in which packet.
 //!
-//! Its rows are those of [`pktgen_records::fate_table`]; this gives them the columns and types of the table.
+//! Its rows are those of [`pktgen_records::fates::frames`]; this gives them the columns and types of the table.
 
 use pktgen_core::Result;
 use pktgen_core::record::Reason;
-use pktgen_records::fate_table;
+use pktgen_records::fates::frames;
 use pktgen_records::run::RunData;
 use polars::prelude::*;
 
 use crate::source::{Sink, broken, data_type};
-use crate::tables::{Column as Asked, FATES};
+use crate::tables::{FATES, QueryColumn as Asked};
 
 /// Gives the requested columns of all packets to `sink`, in the order of `sent`.
 pub(crate) fn read(run: &RunData, columns: &[&Asked], sink: &mut Sink) -> Result<()> {
     let (trains, mut wanted) = (run.rounds.is_some(), true);
-    fate_table::fates(run, &mut |rows| {
+    frames(run, &mut |rows| {
         if wanted {
             let cells = columns.iter().map(|column| cell(&rows, column, trains)).collect::<PolarsResult<_>>();
             let asked = cells.and_then(|cells| DataFrame::new(rows.height(), cells)).map_err(broken)?;

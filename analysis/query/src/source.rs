@@ -12,9 +12,10 @@ use pktgen_core::record::{Edition, PacketId, SENT};
 use pktgen_core::regular::check_regular;
 use pktgen_core::{Error, Result, footer, quiet};
 use pktgen_records::batches::Batches;
+use pktgen_records::fates::frame_bytes;
 use pktgen_records::frame::frame;
 use pktgen_records::run::RunData;
-use pktgen_records::{Line, Options, analyze_run_with, fate_table};
+use pktgen_records::{Line, Options, analyze_run_with};
 use polars::prelude::*;
 
 use crate::fates;
@@ -85,7 +86,7 @@ impl Part {
         match self {
             Part::Fates { dir, .. } | Part::Metrics { dir, .. } => {
                 let sent = dir.join(format!("{SENT}.parquet"));
-                Ok(if sent.exists() { fate_table::bytes(rows_of(&sent)?) } else { 0 })
+                Ok(if sent.exists() { frame_bytes(rows_of(&sent)?) } else { 0 })
             }
             _ => Ok(0),
         }

@@ -14,10 +14,10 @@ use pktgen_core::index;
 use pktgen_core::registry::suggest;
 use pktgen_core::{Error, Result};
 
-use crate::column::{Column, Pairs};
+use crate::column::{NumberList, PairList};
+use crate::columns::{NO_PACKET, Records};
 use crate::over_time::{self, Segment, Segments as Ends};
 use crate::quantile::Values;
-use crate::run::{NO_PACKET, Records};
 
 pub(crate) mod meter;
 
@@ -167,7 +167,7 @@ pub struct Trace {
     pub id: u32,
     /// When its window begins.
     start: i64,
-    segments: Column,
+    segments: NumberList,
 }
 
 impl Trace {
@@ -175,7 +175,7 @@ impl Trace {
     pub fn sawtooth(&self) -> Result<Sawtooth> {
         let (mut t, mut begin, mut teeth) = (self.start, None, Vec::<Tooth>::new());
         // Segments follow each other in time, and each lasts as long as the age grows. The last one ends with the window.
-        Pairs(&self.segments).scan(&mut |part| {
+        PairList(&self.segments).scan(&mut |part| {
             for &[from, to] in part {
                 match teeth.last_mut() {
                     Some(tooth) => tooth.after_ps = from,
@@ -221,11 +221,11 @@ impl Ages {
 /// Segments of several flows, one flow after the other.
 impl Ends for [Trace] {
     fn len(&self) -> usize {
-        self.iter().map(|trace| Pairs(&trace.segments).len()).sum()
+        self.iter().map(|trace| PairList(&trace.segments).len()).sum()
     }
 
     fn scan(&self, each: &mut dyn FnMut(&[Segment])) -> Result<()> {
-        self.iter().try_for_each(|trace| Pairs(&trace.segments).scan(each))
+        self.iter().try_for_each(|trace| PairList(&trace.segments).scan(each))
     }
 }
 
@@ -234,11 +234,11 @@ pub struct PeaksOf<'a>(pub &'a [Trace]);
 
 impl Values for PeaksOf<'_> {
     fn len(&self) -> usize {
-        self.0.iter().map(|trace| Pairs(&trace.segments).len().saturating_sub(1)).sum()
+        self.0.iter().map(|trace| PairList(&trace.segments).len().saturating_sub(1)).sum()
     }
 
     fn scan(&self, each: &mut dyn FnMut(&[i64])) -> Result<()> {
-        self.0.iter().try_for_each(|trace| over_time::Peaks(&Pairs(&trace.segments)).scan(each))
+        self.0.iter().try_for_each(|trace| over_time::Peaks(&PairList(&trace.segments)).scan(each))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A list of numbers that may be longer than memory: what is too much goes to a file without a name.
 //!
-//! Called by [`crate::resolved`] and captures. Lists share a [`Spill`]; when all of them together hold too much, [`Column::spill`] moves
+//! Called by [`crate::resolved`] and captures. Lists share a [`Spill`]; when all of them together hold too much, [`NumberList::spill`] moves
 //! what they hold to its end.
 
 use std::fs::File;
@@ -67,13 +67,13 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Er
 
 /// The list.
 #[derive(Debug, Clone, Default)]
-pub struct Column {
+pub struct NumberList {
     held: Vec<i64>,
     spilled: Vec<(u64, usize)>,
     file: Option<Shared>,
 }
 
-impl Column {
+impl NumberList {
     /// Appends a number.
     #[inline]
     pub fn push(&mut self, value: i64) {
@@ -104,7 +104,7 @@ impl Column {
     }
 }
 
-impl Values for Column {
+impl Values for NumberList {
     fn len(&self) -> usize {
         self.spilled.iter().map(|(_, n)| n).sum::<usize>() + self.held.len()
     }
@@ -128,9 +128,9 @@ impl Values for Column {
 }
 
 /// A column of pairs, as segments.
-pub struct Pairs<'a>(pub &'a Column);
+pub struct PairList<'a>(pub &'a NumberList);
 
-impl Segments for Pairs<'_> {
+impl Segments for PairList<'_> {
     fn len(&self) -> usize {
         self.0.len() / 2
     }
@@ -150,7 +150,7 @@ mod tests {
         #[test]
         fn spilling_changes_nothing(steps in prop::collection::vec((prop::collection::vec(any::<i64>(), 0..50), any::<bool>(), 0usize..3), 0..20)) {
             let file = Shared::default();
-            let mut columns = [Column::default(), Column::default(), Column::default()];
+            let mut columns = [NumberList::default(), NumberList::default(), NumberList::default()];
             let mut plain = [vec![], vec![], vec![]];
             for (values, spill, which) in steps {
                 values.iter().for_each(|value| columns[which].push(*value));
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn long_lists_are_read_in_parts() {
         let file = Shared::default();
-        let mut column = Column::default();
+        let mut column = NumberList::default();
         (0..3 * PART as i64 + 5).for_each(|value| column.push(value));
         column.spill(&file).unwrap();
         (0..9).for_each(|value| column.push(value));

@@ -3,17 +3,19 @@
 //! Called by [`crate::resolved`], batch by batch. Fates are terminal (design §2.6): a member of an aggregate inherits the fate of the packet
 //! that carries it. `crate::model` is the same over whole columns, without anything clever, for tests.
 
+mod table;
 mod tally;
 mod unseen;
 
 use pktgen_core::index::NOWHERE;
 use pktgen_core::record::{Action, Family, NO_CLUSTER, PacketId, Reason};
 
-use crate::column::Column;
+use crate::column::NumberList;
+use crate::columns::{BookColumns, NO_PACKET, ReceivedColumns};
 use crate::keyed::Keyed;
-use crate::packets::{Packets, State};
-use crate::run::{BookColumns, NO_PACKET, ReceivedColumns};
+use crate::packets::{PacketTable, State};
 
+pub use table::{frame_bytes, frames};
 pub(crate) use tally::Tallies;
 pub use tally::{add, difference};
 pub(crate) use unseen::Unseen;
@@ -87,6 +89,9 @@ pub fn is_update(cluster: u16) -> bool {
     cluster != NO_CLUSTER
 }
 
+/// What is called for a row of `received`: the packets, the row, its packet if that is known, and the updates that it delivered.
+pub(crate) type Delivered<'a> = &'a mut dyn FnMut(&PacketTable, usize, Option<u32>, &[u32]);
+
 /// How a packet ended: when, and in which packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct End {
@@ -97,11 +102,11 @@ pub(crate) struct End {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Resolver {
-    pub(crate) packets: Packets,
+    pub(crate) packets: PacketTable,
     family: Family,
     keyed: Keyed,
     /// Time in devices, from arrival to departure, one entry per packet and device passed, in ps.
-    pub(crate) device_ps: Column,
+    pub(crate) device_ps: NumberList,
     /// Deliveries of a packet that had been delivered before.
     pub(crate) duplicates: u64,
     /// Statements of the records that contradict each other, in updates.
@@ -116,13 +121,13 @@ pub(crate) struct Resolver {
 
 impl Resolver {
     /// The packets are all read.
-    pub(crate) fn new(packets: Packets, family: Family) -> Resolver {
+    pub(crate) fn new(packets: PacketTable, family: Family) -> Resolver {
         let contradictions = packets.twice();
         Resolver {
             packets,
             family,
             keyed: Keyed::default(),
-            device_ps: Column::default(),
+            device_ps: NumberList::default(),
             duplicates: 0,
             contradictions,
             members: Vec::new(),
@@ -303,12 +308,7 @@ impl Resolver {
     }
 
     /// What the server received. Calls `each` for every row with its packet, if that is known, and the updates that it delivered.
-    pub(crate) fn read_received(
-        &mut self,
-        received: &ReceivedColumns,
-        unseen: Option<&Unseen>,
-        each: &mut dyn FnMut(&Packets, usize, Option<u32>, &[u32]),
-    ) {
+    pub(crate) fn read_received(&mut self, received: &ReceivedColumns, unseen: Option<&Unseen>, each: Delivered) {
         for row in 0..received.packet.len() {
             self.members.clear();
             self.now = received.t_recv_ps[row];

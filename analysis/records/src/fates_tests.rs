@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::age::{FlowAge, Sums};
-use crate::memory::Memory;
+use crate::memory::MemoryBound;
 use crate::model::Fates;
 use crate::over_time::Segment;
 use crate::quantile::Values;
@@ -108,7 +108,7 @@ struct Told {
 const WORKERS: usize = 4;
 
 fn ours(records: &Records, manifest: &Manifest, family: Family, unseen: bool) -> Told {
-    let mut packets = Packets::default();
+    let mut packets = PacketTable::default();
     packets.read(&records.sent).unwrap();
     let mut resolver = Resolver::new(packets, family);
     let unseen = unseen.then(|| Unseen::of(manifest));
@@ -221,7 +221,7 @@ fn sorted_ages(records: &Records, fates: &Fates) -> [Vec<FlowAge>; 2] {
     })
 }
 
-fn analysis(story: &Story, records: Streams, dir: &std::path::Path, memory: Memory) -> Analysis {
+fn analysis(story: &Story, records: Streams, dir: &std::path::Path, memory: MemoryBound) -> Analysis {
     let run = RunData {
         dir: dir.to_owned(),
         manifest: story.manifest(),
@@ -252,7 +252,7 @@ proptest! {
     #[test]
     fn ages_are_those_of_sorting(story in stories()) {
         let fates = Fates::resolve(&story.records);
-        let run = analysis(&story, story.records.clone().into(), "".as_ref(), Memory::default());
+        let run = analysis(&story, story.records.clone().into(), "".as_ref(), MemoryBound::default());
         let ages = run.resolved.as_ref().unwrap().ages().unwrap();
         let [clusters, workers] = sorted_ages(&story.records, &fates);
         prop_assert_eq!(&ages.clusters, &clusters);
@@ -267,8 +267,8 @@ proptest! {
     fn batches_of_files_that_spill_say_what_memory_says(story in stories()) {
         let dir = tempfile::tempdir().unwrap();
         story.write(dir.path());
-        let whole = analysis(&story, story.records.clone().into(), dir.path(), Memory::default());
-        let parts = analysis(&story, Streams::Files(dir.path().to_owned()), dir.path(), Memory::bytes(0));
+        let whole = analysis(&story, story.records.clone().into(), dir.path(), MemoryBound::default());
+        let parts = analysis(&story, Streams::Files(dir.path().to_owned()), dir.path(), MemoryBound::bytes(0));
         prop_assert_eq!(whole.lines().unwrap(), parts.lines().unwrap());
     }
 }
@@ -284,7 +284,7 @@ fn numbers_that_no_run_gives_are_found_in_a_map() {
         sent.seq.push(seq);
         sent.attempt.push(0);
     }
-    let mut packets = Packets::default();
+    let mut packets = PacketTable::default();
     packets.read(&sent).unwrap();
     for (worker, seq) in sent.worker.iter().zip(&sent.seq) {
         let id = PacketId::new(*worker, *seq, 0);

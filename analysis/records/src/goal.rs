@@ -4,13 +4,11 @@
 //! number of one worker, however often it was sent: a second delivered attempt adds nothing. It is represented
 //! when it is delivered, alone or as a member of an aggregate; merging counts, being subsumed does not.
 
-use pktgen_core::record::{Manifest, PacketId};
+use pktgen_core::record::Manifest;
 
 use crate::age::numbers;
 use crate::fates::{Tallies, is_update};
-use crate::packets::Packets;
-use crate::resolved::Resolved;
-use pktgen_core::index::Index;
+use crate::firsts::Firsts;
 
 const PS_PER_NS: f64 = 1000.0;
 
@@ -42,7 +40,7 @@ pub struct Detail {
 
 impl Goal {
     /// How far the run came: from its records where there are any, else from its counters. None if it had no goal.
-    pub fn find(manifest: &Manifest, resolved: Option<&Resolved>) -> Option<Goal> {
+    pub(crate) fn find(manifest: &Manifest, recorded: Option<(&Firsts, &Tallies)>) -> Option<Goal> {
         let updates = manifest.goal?;
         let counted = || Goal {
             updates,
@@ -52,7 +50,7 @@ impl Goal {
             detail: None,
             conflict: None,
         };
-        let Some((firsts, tallies)) = resolved.and_then(Resolved::firsts) else { return Some(counted()) };
+        let Some((firsts, tallies)) = recorded else { return Some(counted()) };
         let mut recorded = from_records(updates, manifest, firsts, tallies);
         // A killed run has no counters to compare with, nor the workers' balances.
         if !manifest.balance_by_worker.is_empty() {
@@ -69,28 +67,6 @@ impl Goal {
     /// When every worker was there, in ns.
     pub(crate) fn time_ns(&self) -> Option<f64> {
         self.t_ps.map(|t| t as f64 / PS_PER_NS)
-    }
-}
-
-/// When each update was represented first, and the worker it is of.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Firsts {
-    known: Index,
-    firsts: Vec<(u32, i64)>,
-}
-
-impl Firsts {
-    /// These updates arrived at `t`.
-    pub(crate) fn add(&mut self, packets: &Packets, t: i64, members: &[u32]) {
-        for &member in members.iter().filter(|member| packets.is_update(**member)) {
-            let id = packets.id(member);
-            let update = PacketId::new(id.worker(), id.seq(), 0).0;
-            let at = *self.known.entry(update).or_insert(self.firsts.len() as u32) as usize;
-            match self.firsts.get_mut(at) {
-                Some((_, first)) => *first = t.min(*first),
-                None => self.firsts.push((packets.worker(member), t)),
-            }
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pktgen_core::record::PacketId;
 use proptest::prelude::*;
 
 use super::*;

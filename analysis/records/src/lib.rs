@@ -14,16 +14,19 @@
 
 pub mod age;
 pub mod analyze;
+mod arrivals;
 pub mod batches;
 pub mod canonical;
 pub mod column;
-pub mod fate_table;
+mod columns;
 pub mod fates;
+mod firsts;
 pub mod frame;
 pub mod goal;
 pub mod human;
 mod keyed;
 pub mod labels;
+mod learning;
 pub mod line;
 pub mod memory;
 pub mod metric;

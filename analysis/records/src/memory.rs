@@ -9,8 +9,7 @@ use pktgen_core::record::{LANES, Manifest, RECEIVED, SENT};
 use pktgen_core::{Error, Result};
 
 use crate::packets;
-use crate::run::rows_of;
-use crate::stream::Streams;
+use crate::stream::{Streams, rows_of};
 
 /// What decoding and everything that does not grow with a run takes.
 const FIXED: u64 = 256 << 20;
@@ -23,25 +22,25 @@ const HELD_MIN: u64 = if cfg!(test) { 1 << 10 } else { 16 << 20 };
 
 /// A bound in bytes; half of the machine's memory unless it is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Memory(Option<u64>);
+pub struct MemoryBound(Option<u64>);
 
-impl Memory {
+impl MemoryBound {
     /// Half of the machine's memory.
-    pub const HALF: Memory = Memory(None);
+    pub const HALF: MemoryBound = MemoryBound(None);
 
     /// At most so many bytes.
-    pub const fn bytes(bytes: u64) -> Memory {
-        Memory(Some(bytes))
+    pub const fn bytes(bytes: u64) -> MemoryBound {
+        MemoryBound(Some(bytes))
     }
 
     /// At most so many MiB; half of the machine's memory without a number.
-    pub fn mib(mib: Option<u32>) -> Memory {
-        Memory(mib.map(|mib| u64::from(mib) << 20))
+    pub fn mib(mib: Option<u32>) -> MemoryBound {
+        MemoryBound(mib.map(|mib| u64::from(mib) << 20))
     }
 
     /// The part of one of `count` analyses at the same time.
-    pub fn shared_by(self, count: usize) -> Memory {
-        Memory(Some(self.bound() / count.max(1) as u64))
+    pub fn shared_by(self, count: usize) -> MemoryBound {
+        MemoryBound(Some(self.bound() / count.max(1) as u64))
     }
 
     fn bound(self) -> u64 {
@@ -83,8 +82,8 @@ impl Memory {
     }
 }
 
-/// Runs that are never refused.
-const SMALL_ROWS: u64 = 1 << 20;
+/// Runs of fewer transmissions are never refused; of very few in tests.
+const SMALL_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 20 };
 
 /// Bytes of memory of this machine; 8 GiB if that is unknown.
 fn of_machine() -> u64 {
@@ -92,4 +91,22 @@ fn of_machine() -> u64 {
     let total =
         text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok());
     total.map_or(8 << 30, |kib: u64| kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::small_run;
+    use crate::{Analysis, Options};
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_what_it_takes() {
+        let dir = tempfile::tempdir().unwrap();
+        small_run(true, 1_000_000).write(dir.path());
+        let open = |memory| Analysis::open(dir.path(), Options { memory, ..Options::default() }).map(drop);
+        let fault = open(MemoryBound::mib(Some(200))).unwrap_err().to_string();
+        assert!(fault.contains("160 transmissions takes 257 MiB") && fault.contains("give it --memory 257"), "{fault}");
+        assert!(open(MemoryBound::mib(Some(257))).is_ok());
+        assert_eq!(MemoryBound::bytes(12).shared_by(3), MemoryBound::bytes(4));
+    }
 }

@@ -10,8 +10,8 @@ use pktgen_core::index::{Index, NOWHERE};
 use pktgen_core::record::PacketId;
 use pktgen_core::{Error, Result};
 
+use crate::columns::SentColumns;
 use crate::fates::{Fate, is_update};
-use crate::run::SentColumns;
 
 /// Sequence numbers of a block, as a power of two.
 const BLOCK_LOG: u32 = 6;
@@ -91,13 +91,13 @@ const ABSENT: Packet = Packet { t_gen: 0, sent: NONE, arrived: NONE, next: NOWHE
 struct Block {
     /// The worker, or [`NOWHERE`]: packets that are numbered one by one.
     worker: u32,
-    /// The first sequence number, or the place of the first in [`Packets::loose`].
+    /// The first sequence number, or the place of the first in [`PacketTable::loose`].
     first: u32,
 }
 
 /// See the module. Numbers of packets say nothing of their order in files.
 #[derive(Debug, Default)]
-pub struct Packets {
+pub(crate) struct PacketTable {
     all: Vec<Packet>,
     blocks: Vec<Block>,
     /// By worker, the first number of each of its blocks, by sequence number.
@@ -116,7 +116,7 @@ pub struct Packets {
     last_attempt: u8,
 }
 
-impl Packets {
+impl PacketTable {
     /// Adds transmissions.
     pub(crate) fn read(&mut self, sent: &SentColumns) -> Result<()> {
         for row in 0..sent.worker.len() {

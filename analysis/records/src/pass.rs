@@ -8,50 +8,16 @@ use pktgen_core::record::Manifest;
 
 use crate::age::meter::{Arrival, Meters};
 use crate::age::{AgeOf, Ages};
-use crate::column::{Column, Shared};
+use crate::arrivals::ServerTally;
+use crate::column::{NumberList, Shared};
+use crate::columns::{NO_PACKET, NameColumns, ReceivedColumns};
 use crate::fates::{Resolver, Tallies, Unseen, is_update};
-use crate::goal::Firsts;
-use crate::metric::learning::{self, Learned};
-use crate::metric::throughput::AtServer;
-use crate::packets::Packets;
+use crate::firsts::Firsts;
+use crate::learning::{self, Learned};
+use crate::packets::PacketTable;
 use crate::plausible::Plausible;
-use crate::provenance::Named;
-use crate::run::{NO_PACKET, NameColumns, ReceivedColumns};
+use crate::provenance::LaneNames;
 use crate::stream::Streams;
-
-/// What arrived at the server, counted.
-#[derive(Debug, Clone)]
-pub struct Arrivals {
-    /// Packets with updates.
-    pub packets: u64,
-    /// Packets of background traffic.
-    pub background: u64,
-    /// Packets with updates that the reward gate accepted.
-    pub accepted: u64,
-    /// Packets with updates by how many those are; of packets with a name.
-    pub by_count: Vec<u64>,
-    /// First and last packet with updates, bits and updates.
-    pub seen: AtServer,
-}
-
-impl Arrivals {
-    fn new() -> Arrivals {
-        let by_count = vec![0; usize::from(u16::MAX) + 1];
-        Arrivals { packets: 0, background: 0, accepted: 0, by_count, seen: AtServer::default() }
-    }
-
-    #[inline]
-    fn add(&mut self, received: &ReceivedColumns, row: usize) {
-        if !is_update(received.cluster[row]) {
-            self.background += 1;
-            return;
-        }
-        self.packets += 1;
-        self.accepted += u64::from(received.accepted[row]);
-        self.by_count[usize::from(received.count[row])] += u64::from(received.packet[row] != NO_PACKET);
-        self.seen.add(received.t_recv_ps[row], received.bytes[row], received.count[row]);
-    }
-}
 
 /// What a pass is made over, and how.
 pub(crate) struct Pass<'a> {
@@ -66,7 +32,7 @@ pub(crate) struct Pass<'a> {
     /// Whether a time at the server may be compared with one at a worker.
     pub(crate) one_clock: bool,
     /// What the lanes of packets say, to be compared.
-    pub(crate) lanes: Option<Named<'a>>,
+    pub(crate) lanes: Option<LaneNames<'a>>,
     /// Numbers that may be in memory.
     pub(crate) held_max: usize,
 }
@@ -77,9 +43,9 @@ pub(crate) struct Found {
     pub(crate) tallies: Tallies,
     pub(crate) duplicates: u64,
     pub(crate) contradictions: u64,
-    pub(crate) device_ps: Column,
-    pub(crate) host_ps: Column,
-    pub(crate) arrivals: Arrivals,
+    pub(crate) device_ps: NumberList,
+    pub(crate) host_ps: NumberList,
+    pub(crate) arrivals: ServerTally,
     pub(crate) ages: Option<Ages>,
     pub(crate) firsts: Option<Firsts>,
     pub(crate) learned: Option<Learned>,
@@ -119,9 +85,9 @@ impl Pass<'_> {
             tallies: Tallies::default(),
             duplicates: 0,
             contradictions: 0,
-            device_ps: Column::default(),
-            host_ps: Column::default(),
-            arrivals: Arrivals::new(),
+            device_ps: NumberList::default(),
+            host_ps: NumberList::default(),
+            arrivals: ServerTally::new(),
             ages: None,
             firsts: self.manifest.goal.map(|_| Firsts::default()),
             learned: None,
@@ -153,8 +119,8 @@ impl Pass<'_> {
     }
 
     /// What workers sent.
-    fn packets(&self, meters: &mut Meters, learning: &mut learning::Pass) -> Result<Packets> {
-        let mut packets = Packets::default();
+    fn packets(&self, meters: &mut Meters, learning: &mut learning::Pass) -> Result<PacketTable> {
+        let mut packets = PacketTable::default();
         self.streams.sent(&mut |sent, first_row| {
             if let Some(plausible) = &self.plausible {
                 plausible.sent(sent, first_row)?;
@@ -176,9 +142,10 @@ impl Pass<'_> {
         &self,
         found: &mut Found,
         meters: &mut Meters,
-        (received, row, first_row): (&ReceivedColumns, usize, usize),
-        (packets, packet, members): (&Packets, Option<u32>, &[u32]),
+        at: (&ReceivedColumns, usize, usize),
+        (packets, packet, members): (&PacketTable, Option<u32>, &[u32]),
     ) {
+        let (received, row, first_row) = at;
         found.arrivals.add(received, row);
         let (t, cluster) = (received.t_recv_ps[row], received.cluster[row]);
         if let Some(left) =
@@ -203,7 +170,12 @@ impl Pass<'_> {
 
 impl NameColumns {
     /// Gives what was received the names that its content has; generations are those of the named packets.
-    pub(crate) fn applied(&self, received: &ReceivedColumns, first_row: usize, packets: &Packets) -> ReceivedColumns {
+    pub(crate) fn applied(
+        &self,
+        received: &ReceivedColumns,
+        first_row: usize,
+        packets: &PacketTable,
+    ) -> ReceivedColumns {
         let rows = first_row..first_row + received.packet.len();
         let mut named = received.clone();
         named.packet.copy_from_slice(&self.packet[rows.clone()]);

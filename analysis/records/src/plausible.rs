@@ -8,8 +8,8 @@ use pktgen_core::record::{Manifest, Note, RECEIVED, SENT};
 use pktgen_core::time::{MS, SECOND, Time};
 use pktgen_core::{Error, Result};
 
+use crate::columns::{ReceivedColumns, SentColumns};
 use crate::fates::is_update;
-use crate::run::{ReceivedColumns, SentColumns};
 
 /// How far times of joined parts may be apart (`pktgen merge`), and those of frames that left before they were due.
 const SLACK: Time = 100 * MS;
@@ -82,7 +82,7 @@ impl Plausible {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Records;
+    use crate::columns::Records;
     use crate::testing::Story;
 
     #[test]

@@ -9,12 +9,14 @@ use pktgen_core::record::{Balance, Facts, Family, Fault, Manifest, Validity, Ver
 use pktgen_workload::study::Study;
 
 use crate::age::{AgeOf, Ages};
-use crate::column::Column;
+use crate::arrivals::ServerTally;
+use crate::column::NumberList;
 use crate::fates::{self, Tallies, is_update};
-use crate::goal::{Firsts, Goal};
-use crate::memory::Memory;
-use crate::metric::learning::Learned;
-use crate::pass::{Arrivals, Found, Pass};
+use crate::firsts::Firsts;
+use crate::goal::Goal;
+use crate::learning::Learned;
+use crate::memory::MemoryBound;
+use crate::pass::{Found, Pass};
 use crate::provenance::Provenance;
 use crate::rounds::Rounds;
 use crate::run::{RunData, StampColumns, StateColumns};
@@ -28,7 +30,7 @@ pub struct Options {
     /// Read files whatever their digests say.
     pub no_verify: bool,
     /// How much memory it may take.
-    pub memory: Memory,
+    pub memory: MemoryBound,
     /// Studies beside those of the stages: reports know their metrics.
     pub studies: &'static [&'static dyn Study],
 }
@@ -52,17 +54,17 @@ impl Resolved {
     }
 
     /// Time in devices, from arrival to departure, of every packet and device that it passed, in ps.
-    pub fn device_ps(&self) -> &Column {
+    pub fn device_ps(&self) -> &NumberList {
         &self.found.device_ps
     }
 
     /// From a worker to the server, in ps, of every received packet whose departure is known; none without a common clock.
-    pub fn host_ps(&self) -> &Column {
+    pub fn host_ps(&self) -> &NumberList {
         &self.found.host_ps
     }
 
     /// What arrived at the server.
-    pub fn arrivals(&self) -> &Arrivals {
+    pub fn arrivals(&self) -> &ServerTally {
         &self.found.arrivals
     }
 
@@ -153,7 +155,7 @@ impl Analysis {
             Ok(Resolved { found, one_clock, family: run.manifest.family(), streams })
         };
         let resolved = run.records.clone().map(read).transpose()?;
-        let goal = Goal::find(&run.manifest, resolved.as_ref());
+        let goal = Goal::find(&run.manifest, resolved.as_ref().and_then(Resolved::firsts));
         let RunData { manifest, states, rounds, stamps, verified, .. } = run;
         Ok(Analysis { manifest, resolved, goal, states, rounds, provenance, stamps, verified })
     }

@@ -9,7 +9,7 @@ use std::sync::mpsc::sync_channel;
 use pktgen_core::record::{Action, BOOKS, Heat, RECEIVED, Reason, SENT};
 use pktgen_core::{Error, Result};
 
-use crate::run::{BookColumns, NO_HEAT, NO_PACKET, NO_REASON, ReceivedColumns, Records, SentColumns};
+use crate::columns::{BookColumns, NO_HEAT, NO_PACKET, NO_REASON, ReceivedColumns, Records, SentColumns};
 use crate::table::{Reader, Table};
 
 /// Batches that are decoded before they are asked for.
@@ -124,6 +124,11 @@ pub(crate) fn file_of(dir: &Path, name: &str) -> Result<PathBuf> {
     let what =
         format!("it is missing although the manifest says records = \"full\"; copy the whole run dir, {name} included");
     Err(Error::data(&path, what))
+}
+
+/// How many rows the file of a stream has.
+pub(crate) fn rows_of(dir: &Path, stream: &str) -> Result<usize> {
+    Reader::stream(&file_of(dir, stream)?, stream, &[]).map(|reader| reader.rows())
 }
 
 impl Records {

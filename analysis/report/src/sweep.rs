@@ -49,6 +49,8 @@ impl SweepData {
             _ => Depth::Curves,
         };
         let plan = &manifest.report;
+        let at_once = thread::available_parallelism().map_or(2, usize::from).min(manifest.runs.len());
+        let options = Options { memory: options.memory.shared_by(at_once), ..options };
         let job = |run: &SweepRun| {
             let own = below(dir, run)?;
             own.check(options.no_verify)?;

@@ -7,7 +7,7 @@ use pktgen_realtime::capture::recover;
 use pktgen_realtime::run::refresh_sweep;
 use pktgen_records::human::scale_for;
 use pktgen_records::line::write_table;
-use pktgen_records::memory::Memory;
+use pktgen_records::memory::MemoryBound;
 use pktgen_records::run::is_unfinished;
 use pktgen_records::{Line, Measured, Options, analyze_run_with};
 use pktgen_report::run_dirs;
@@ -80,7 +80,12 @@ fn one(run: &Listed, args: &Analyze) -> Result<Measured> {
     run.check(args.no_verify)?;
     analyze_run_with(
         dir,
-        Options { age_of: args.age, no_verify: args.no_verify, memory: Memory::mib(args.memory), ..Options::default() },
+        Options {
+            age_of: args.age,
+            no_verify: args.no_verify,
+            memory: MemoryBound::mib(args.memory),
+            ..Options::default()
+        },
     )
 }
 

@@ -7,7 +7,7 @@ use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use pktgen_planning::STUDIES;
 use pktgen_records::Options;
-use pktgen_records::memory::Memory;
+use pktgen_records::memory::MemoryBound;
 use pktgen_report::report::Report as Format;
 use pktgen_report::{Model, REPORTS, SweepData, summary};
 
@@ -21,8 +21,12 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         ui.result(compare::rules(&args)?.to_toml().trim_end());
         return Ok(0);
     }
-    let options =
-        Options { age_of: args.age, no_verify: args.no_verify, memory: Memory::mib(args.memory), studies: &STUDIES };
+    let options = Options {
+        age_of: args.age,
+        no_verify: args.no_verify,
+        memory: MemoryBound::mib(args.memory),
+        studies: &STUDIES,
+    };
     let plots = Plots::of(args.plots.clone(), &args.plots_format, ui)?;
     if plots.is_some() && (args.runs.len() != 1 || args.baseline.is_some()) {
         return Err(Error::config("--plots is for the report of one RUN"));

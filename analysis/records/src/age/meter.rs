@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use pktgen_core::Result;
 
 use super::{AgeOf, Ages, FlowAge, Sums, Trace};
-use crate::column::{Column, Pairs, Shared};
+use crate::column::{NumberList, PairList, Shared};
 use crate::fates::is_update;
 use crate::places::Places;
 
@@ -48,7 +48,7 @@ struct Flow {
     /// Deliveries that wait for being sorted.
     waiting: Option<Vec<(i64, i64)>>,
     sums: Sums,
-    segments: Column,
+    segments: NumberList,
 }
 
 impl Flow {
@@ -64,7 +64,7 @@ impl Flow {
             disordered: false,
             waiting: None,
             sums: Sums::default(),
-            segments: Column::default(),
+            segments: NumberList::default(),
         }
     }
 
@@ -136,7 +136,7 @@ impl Flow {
     }
 
     fn age(&self) -> Result<FlowAge> {
-        self.sums.age(self.id, self.delivered, &Pairs(&self.segments))
+        self.sums.age(self.id, self.delivered, &PairList(&self.segments))
     }
 }
 
@@ -272,8 +272,8 @@ impl Meters {
 
     /// Moves them to `file`.
     pub(crate) fn spill(&mut self, file: &Shared) -> Result<()> {
-        let flows = self.clusters.all.iter_mut().chain(&mut self.workers.all);
-        flows.map(|flow| flow.segments.spill(file).map(drop)).collect()
+        let mut flows = self.clusters.all.iter_mut().chain(&mut self.workers.all);
+        flows.try_for_each(|flow| flow.segments.spill(file).map(drop))
     }
 
     /// For another pass, with what this one found; none if it was right.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pktgen_core::record::{Balance, Reason};
 
 use super::{FATES, Fate};
-use crate::packets::Packets;
+use crate::packets::PacketTable;
 
 /// Packets by the code of their fate, and those that are first attempts and further ones.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ pub(crate) struct Tallies(BTreeMap<u32, [Tally; 2]>);
 
 impl Tallies {
     /// Counts them.
-    pub(crate) fn of(packets: &Packets) -> Tallies {
+    pub(crate) fn of(packets: &PacketTable) -> Tallies {
         let mut all = Tallies::default();
         let mut last: Option<(u32, [Tally; 2])> = None;
         for number in packets.present() {

@@ -4,7 +4,7 @@
 use pktgen_core::record::{Family, Heat, Manifest, PacketId};
 
 use super::{Fate, Resolver, State};
-use crate::run::ReceivedColumns;
+use crate::columns::ReceivedColumns;
 
 /// What a resolver must know of such a run.
 #[derive(Debug)]

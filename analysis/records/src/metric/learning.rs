@@ -2,21 +2,14 @@
 //!
 //! Every update counts when it is generated, delivered or not: its reward is that of the model that its worker held.
 
-use std::collections::BTreeMap;
-
 use pktgen_core::Result;
-use pktgen_core::config::Document;
 use pktgen_core::definition::{Better, Definition, Label};
-use pktgen_core::record::Manifest;
 use pktgen_core::registry::Named;
 
 use super::Metric;
-use crate::fates::is_update;
+use crate::learning::mean;
 use crate::line::{Line, NS, UPDATES};
-use crate::places::Places;
 use crate::resolved::Analysis;
-use crate::run::SentColumns;
-use crate::stream::Streams;
 
 /// See the module.
 pub(super) struct Learning;
@@ -28,8 +21,6 @@ pub const REWARD_END: &str = "reward_end";
 
 const TENTHS: [&str; 10] = ["10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%", "100%"];
 const TENTH: Label = Label::one_of("tenth", &TENTHS, "where the tenth ends");
-/// Updates of a worker of which the mean counts as its reward of the moment.
-const RECENT: usize = 10;
 const NEEDS: &str = "capture.records = \"full\" and updates with rewards";
 const NEEDS_GOAL: &str = "capture.records = \"full\" and workload.reward_goal";
 
@@ -96,209 +87,5 @@ impl Metric for Learning {
             out.push(Line::of(&DEFINITIONS[5], reached.map(|(_, updates)| updates)));
         }
         Ok(())
-    }
-}
-
-/// What the updates of a run say.
-#[derive(Debug, Clone)]
-pub(crate) struct Learned {
-    /// By tenth of its updates, the mean of each worker.
-    tenths: [Vec<f64>; 10],
-    /// By tenth of the time, the mean over workers.
-    times: [Option<f64>; 10],
-    /// When the goal was reached and after how many updates; none if there is no goal.
-    reached: Option<Option<(i64, f64)>>,
-}
-
-/// An update: when it was generated, by whom, with which reward.
-type Generation = (i64, u32, f64);
-
-/// How many and their sum, in order.
-type Sum = (u64, f64);
-
-/// Updates of one worker.
-#[derive(Debug, Default)]
-struct Own {
-    worker: u32,
-    updates: usize,
-    last: i64,
-    /// Those that were added up.
-    added: usize,
-    by_iteration: [Sum; 10],
-    by_time: [Sum; 10],
-}
-
-/// Two passes: the first says how many updates there are and until when, the second adds their rewards up by tenth. Where updates of a
-/// worker are not in the order of their generation, or a goal asks for that of all, they are sorted in memory.
-#[derive(Debug)]
-pub(crate) struct Pass {
-    goal: Option<f64>,
-    places: Places,
-    workers: Vec<Own>,
-    ordered: bool,
-    last: i64,
-}
-
-impl Pass {
-    pub(crate) fn new(manifest: &Manifest) -> Pass {
-        let goal = goal_of(manifest);
-        Pass { goal, places: Places::default(), workers: Vec::new(), ordered: true, last: i64::MIN }
-    }
-
-    /// The first pass.
-    pub(crate) fn count(&mut self, sent: &SentColumns) {
-        for (t, worker, _) in generations(sent) {
-            let place = self.places.place(worker);
-            if place == self.workers.len() {
-                self.workers.push(Own { worker, last: i64::MIN, ..Own::default() });
-            }
-            let own = &mut self.workers[place];
-            self.ordered &= own.last <= t;
-            (own.updates, own.last) = (own.updates + 1, t);
-            self.last = self.last.max(t);
-        }
-    }
-
-    /// The second pass; none if no update has a reward.
-    pub(crate) fn finish(mut self, streams: &Streams) -> Result<Option<Learned>> {
-        if self.workers.is_empty() {
-            return Ok(None);
-        }
-        let mut seen: Vec<Generation> = Vec::new();
-        let sorts = self.goal.is_some() || !self.ordered;
-        streams.sent(&mut |sent, _| {
-            match sorts {
-                true => seen.extend(generations(sent)),
-                false => generations(sent).for_each(|update| self.add(update)),
-            }
-            Ok(())
-        })?;
-        if sorts {
-            seen.sort_by_key(|(t, worker, _)| (*t, *worker));
-            seen.iter().for_each(|update| self.add(*update));
-        }
-        let reached = self.goal.map(|goal| reached(&seen, self.workers.len(), goal));
-        self.workers.sort_unstable_by_key(|own| own.worker);
-        let means = |of: fn(&Own) -> &[Sum; 10], tenth: usize| {
-            self.workers
-                .iter()
-                .map(move |own| of(own)[tenth])
-                .filter(|(count, _)| *count > 0)
-                .map(|(count, sum)| sum / count as f64)
-        };
-        let tenths = std::array::from_fn(|tenth| means(|own| &own.by_iteration, tenth).collect());
-        let times = std::array::from_fn(|tenth| mean(means(|own| &own.by_time, tenth)));
-        Ok(Some(Learned { tenths, times, reached }))
-    }
-
-    fn add(&mut self, (t, worker, reward): Generation) {
-        let Some(own) = self.places.get(worker).map(|place| &mut self.workers[place]) else { return };
-        let (at, count) = (own.added, own.updates);
-        own.added += 1;
-        let add = |sum: &mut Sum| *sum = (sum.0 + 1, sum.1 + reward);
-        // A tenth is whole updates, at least one: of few updates, one may be in several.
-        let in_tenth = |tenth: usize| {
-            let (from, to) = (count * tenth / 10, (count * (tenth + 1) / 10).max(1));
-            (from.min(to - 1)..to).contains(&at)
-        };
-        let near = at * 10 / count;
-        let tenths = if count < 20 { 0..10 } else { near..(near + 2).min(10) };
-        tenths.filter(|tenth| in_tenth(*tenth)).for_each(|tenth| add(&mut own.by_iteration[tenth]));
-        add(&mut own.by_time[(i128::from(t) * 10 / (i128::from(self.last) + 1)).clamp(0, 9) as usize]);
-    }
-}
-
-/// All updates with rewards; repeated transmissions are no further ones.
-fn generations(sent: &SentColumns) -> impl Iterator<Item = Generation> + '_ {
-    sent.reward.iter().enumerate().filter_map(|(row, reward)| {
-        let counts = sent.attempt[row] == 0 && is_update(sent.cluster[row]);
-        counts.then_some((sent.t_gen_ps[row], sent.worker[row], f64::from((*reward)?)))
-    })
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (count, sum) = values.fold((0u64, 0.0), |(count, sum), value| (count + 1, sum + value));
-    (count > 0).then(|| sum / count as f64)
-}
-
-/// When the goal was reached, and after how many updates of each worker on the mean.
-fn reached(seen: &[Generation], workers: usize, goal: f64) -> Option<(i64, f64)> {
-    let mut recent = BTreeMap::<u32, Vec<f64>>::new();
-    let (mut ready, mut sum) = (0, 0.0);
-    for (number, (t, worker, reward)) in seen.iter().enumerate() {
-        let own = recent.entry(*worker).or_default();
-        own.push(*reward);
-        let count = own.len();
-        if count >= RECENT {
-            ready += usize::from(count == RECENT);
-            let window = |end: usize| own[end - RECENT..end].iter().sum::<f64>();
-            sum += window(count) - if count > RECENT { window(count - 1) } else { 0.0 };
-            if ready == workers && sum / (RECENT * workers) as f64 >= goal {
-                return Some((*t, (number + 1) as f64 / workers as f64));
-            }
-        }
-    }
-    None
-}
-
-/// The reward that the experiment names as its goal.
-fn goal_of(manifest: &Manifest) -> Option<f64> {
-    // Most runs have none: they are not parsed for it.
-    if !manifest.config.contains("reward_goal") {
-        return None;
-    }
-    let mut document = Document::parse(&manifest.config, "config").ok()?;
-    document.section("workload").ok()?.get_opt("reward_goal").ok()?
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::run::Records;
-    use crate::testing::Story;
-
-    fn learned(rows: &[(i64, u32, f32, u8)], goal: Option<f64>) -> Learned {
-        let sent = SentColumns {
-            t_gen_ps: rows.iter().map(|row| row.0).collect(),
-            worker: rows.iter().map(|row| row.1).collect(),
-            reward: rows.iter().map(|row| Some(row.2)).collect(),
-            attempt: rows.iter().map(|row| row.3).collect(),
-            cluster: vec![0; rows.len()],
-            ..SentColumns::default()
-        };
-        let mut pass = Pass { goal, ..Pass::new(&Story::default().manifest()) };
-        pass.count(&sent);
-        let streams = Streams::from(Records { sent, ..Records::default() });
-        pass.finish(&streams).unwrap().unwrap()
-    }
-
-    #[test]
-    fn tenths_are_of_each_worker_and_repeated_attempts_do_not_count() {
-        let mut rows: Vec<_> = (0..20).map(|i| (i * 10, 0, i as f32, 0)).collect();
-        rows.extend((0..5).map(|i| (i * 50 + 1, 1, 100.0, 0)));
-        rows.push((199, 0, 1e6, 1));
-        for disorder in [false, true] {
-            if disorder {
-                rows.reverse();
-            }
-            let found = learned(&rows, None);
-            assert_eq!(found.tenths[0], [0.5, 100.0]);
-            assert_eq!(found.tenths[9], [18.5, 100.0]);
-            // The last generation is at 201: tenths are of 20.2.
-            let times = found.times;
-            assert_eq!((times[0], times[1], times[9]), (Some(50.5), Some(3.5), Some((19.0 + 100.0) / 2.0)));
-            assert_eq!(found.reached, None);
-        }
-    }
-
-    #[test]
-    fn a_goal_is_reached_when_the_mean_of_the_last_ten_of_all_is_there() {
-        // Worker 0 is at 10 from the beginning, worker 1 climbs by one each time: the mean of its last ten is n − 4.5.
-        let rows: Vec<_> = (0..60).flat_map(|i| [(i * 10, 0, 10.0, 0), (i * 10 + 5, 1, i as f32, 0)]).collect();
-        let reached = |goal: f64| learned(&rows, Some(goal)).reached.unwrap();
-        // (10 + n − 4.5) / 2 ≥ 10 from n = 15 (the first whole one at 14.5) on.
-        assert_eq!(reached(10.0), Some((155, 16.0)));
-        assert_eq!(reached(6.0), Some((95, 10.0)), "not before all have ten");
-        assert_eq!(reached(1000.0), None);
     }
 }

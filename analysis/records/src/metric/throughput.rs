@@ -9,6 +9,8 @@ use pktgen_core::definition::{Better, Definition};
 use pktgen_core::registry::Named;
 
 use super::Metric;
+pub use crate::arrivals::AtServer;
+use crate::arrivals::positive;
 use crate::labels::FULL;
 use crate::line::Line;
 use crate::resolved::Analysis;
@@ -77,52 +79,4 @@ impl Metric for Throughput {
 pub fn elements((first, last): (i64, i64), rest: u64) -> Line {
     let seconds = positive((last - first) as f64 * 1e-12);
     Line::new("elements_per_s", "elements/s", seconds.map(|s| rest as f64 / s))
-}
-
-/// What arrived at the server.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct AtServer {
-    /// Time, bits and updates of the first packet.
-    first: Option<(i64, u64, u64)>,
-    last: i64,
-    bits: u64,
-    updates: u64,
-}
-
-impl AtServer {
-    /// A packet with updates arrived.
-    #[inline]
-    pub fn add(&mut self, t: i64, bytes: u32, count: u16) {
-        let (bits, updates) = (u64::from(bytes) * 8, u64::from(count));
-        match self.first {
-            Some((first, ..)) if first <= t => self.last = self.last.max(t),
-            Some(_) => self.first = Some((t, bits, updates)),
-            None => (self.first, self.last) = (Some((t, bits, updates)), t),
-        }
-        self.bits += bits;
-        self.updates += updates;
-    }
-
-    /// Every packet represents `n` updates, and was added as one.
-    pub fn multiply(&mut self, n: u16) {
-        self.updates *= u64::from(n);
-        if let Some((_, _, updates)) = &mut self.first {
-            *updates *= u64::from(n);
-        }
-    }
-
-    /// Rates between the first packet and the last.
-    pub fn lines(&self, out: &mut Vec<Line>) {
-        let rate = |all: u64, of_first: fn((i64, u64, u64)) -> u64| {
-            let first = self.first?;
-            let seconds = positive(self.last.saturating_sub(first.0) as f64 * 1e-12)?;
-            Some((all - of_first(first)) as f64 / seconds)
-        };
-        out.push(Line::new("throughput_bps", "bps", rate(self.bits, |first| first.1)));
-        out.push(Line::new("updates_per_s", "updates/s", rate(self.updates, |first| first.2)));
-    }
-}
-
-fn positive(seconds: f64) -> Option<f64> {
-    (seconds > 0.0).then_some(seconds)
 }

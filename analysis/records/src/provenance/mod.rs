@@ -79,18 +79,18 @@ impl Provenance {
     }
 
     /// What lanes say, to be compared with who the books say is in each packet.
-    pub fn named<'a>(&'a self, records: &'a Records) -> Named<'a> {
-        Named { found: self, records }
+    pub fn named<'a>(&'a self, records: &'a Records) -> LaneNames<'a> {
+        LaneNames { found: self, records }
     }
 }
 
 /// See [`Provenance::named`].
-pub struct Named<'a> {
+pub struct LaneNames<'a> {
     found: &'a Provenance,
     records: &'a Records,
 }
 
-impl Named<'_> {
+impl LaneNames<'_> {
     /// Whether the members of row `row` of `received` are known, and others than `theirs`.
     pub fn differs(&self, row: usize, theirs: impl Iterator<Item = PacketId>) -> bool {
         if self.found.found.answers.get(row) != Some(&Answer::Known) {

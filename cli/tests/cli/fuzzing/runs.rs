@@ -7,7 +7,7 @@ use pktgen_core::arrow::ipc::writer::StreamWriter;
 use pktgen_realtime::capture::recover as recover_run;
 use pktgen_realtime::run::merge as merge_runs;
 use pktgen_records::age::AgeOf;
-use pktgen_records::memory::Memory;
+use pktgen_records::memory::MemoryBound;
 use pktgen_records::{Options, analyze_run_with};
 use pktgen_report::{Model, REPORTS, SweepData, run_dirs};
 
@@ -15,7 +15,7 @@ use super::mutate::Random;
 use super::{Samples, pktgen};
 
 /// Damage goes past the digests, to whoever decodes.
-const ANY: Options = Options { age_of: AgeOf::Newest, no_verify: true, memory: Memory::HALF, studies: &[] };
+const ANY: Options = Options { age_of: AgeOf::Newest, no_verify: true, memory: MemoryBound::HALF, studies: &[] };
 
 const SMALL: &str = "[workload]\nclusters = 2\nworkers_per_cluster = 3\nupdates = 30\n\
                      [schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"20Gbps\"\n\

@@ -7,21 +7,22 @@ use pktgen_core::record::PacketId;
 use pktgen_core::{Error, Result};
 use polars::prelude::*;
 
-use crate::fates::{Fate, Resolver, Unseen};
-use crate::packets::Packets;
-use crate::run::{RunData, SentColumns};
+use super::{Fate, Resolver, Unseen};
+use crate::columns::SentColumns;
+use crate::packets::PacketTable;
+use crate::run::RunData;
 use crate::table::polars_fault;
 
 /// Bytes per transmission beside its packet.
 const END: u64 = 16;
 
 /// Calls `each` with all rows of the fates of `run`, some at a time; refused by name if not everything was recorded.
-pub fn fates(run: &RunData, each: &mut dyn FnMut(DataFrame) -> Result<()>) -> Result<()> {
+pub fn frames(run: &RunData, each: &mut dyn FnMut(DataFrame) -> Result<()>) -> Result<()> {
     let Some(streams) = &run.records else {
         let what = format!("it has capture.records = \"{}\", and fates need \"full\"", run.manifest.records);
         return Err(Error::data(&run.dir, what));
     };
-    let mut packets = Packets::default();
+    let mut packets = PacketTable::default();
     streams.sent(&mut |sent, _| packets.read(sent))?;
     let mut resolver = Resolver::new(packets, run.manifest.family()).with_ends();
     let unseen = run.manifest.external.is_some().then(|| Unseen::of(&run.manifest));
@@ -42,7 +43,7 @@ pub fn fates(run: &RunData, each: &mut dyn FnMut(DataFrame) -> Result<()>) -> Re
 }
 
 /// Bytes of memory that this takes for so many transmissions.
-pub fn bytes(transmissions: u64) -> u64 {
+pub fn frame_bytes(transmissions: u64) -> u64 {
     transmissions * (crate::packets::BYTES + END)
 }
 
@@ -92,7 +93,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         story.write(dir.path());
         let mut frames = Vec::new();
-        fates(&RunData::open(dir.path()).unwrap(), &mut |frame| {
+        super::frames(&RunData::open(dir.path()).unwrap(), &mut |frame| {
             frames.push(frame);
             Ok(())
         })
