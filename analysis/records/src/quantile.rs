@@ -4,6 +4,8 @@
 //! says in which ranges the quantiles are, and a second pass takes out those alone. What comes out depends on
 //! the numbers only, not on their order or on where they are kept.
 
+use std::collections::BTreeMap;
+
 use pktgen_core::Result;
 
 /// Numbers that can be gone through again and again.
@@ -102,11 +104,16 @@ pub fn nearest_ranks<const N: usize>(values: &dyn Values, q: [f64; N]) -> Result
     let mut found = [0; N];
     let places = q.map(|q| place(&counts, rank(q) as u64));
     let taken = take_out(values, ruler, &places.map(|(range, _)| range), &counts)?;
-    for ((found, (range, before)), taken) in found.iter_mut().zip(places).zip(taken) {
-        *found = match taken {
-            Some(mut taken) => *taken.select_nth_unstable((before) as usize).1,
-            None => ranked(values, ruler.within(range), before)?,
-        };
+    let mut crowded: BTreeMap<usize, Vec<(usize, u64)>> = BTreeMap::new();
+    for (at, ((range, before), taken)) in places.into_iter().zip(taken).enumerate() {
+        match taken {
+            Some(mut taken) => found[at] = *taken.select_nth_unstable(before as usize).1,
+            None => crowded.entry(range).or_default().push((at, before)),
+        }
+    }
+    for (range, wanted) in crowded {
+        let last = ruler.begin(range + 1);
+        ranked(values, ruler.within(range), last, &wanted, &mut found)?;
     }
     Ok(Some(found))
 }
@@ -148,26 +155,45 @@ fn take_out(values: &dyn Values, ruler: Ruler, ranges: &[usize], counts: &[u64])
     Ok(ranges.iter().map(of).collect())
 }
 
-/// The number of rank `rank` among those that `ruler` measures: further passes, each a few thousand times finer.
-fn ranked(values: &dyn Values, mut ruler: Ruler, mut rank: u64) -> Result<i64> {
-    // What is here spans less than the ranges of the pass before did.
-    let mut last = ruler.begin(RANGES);
-    loop {
-        let mut counts = vec![0u64; RANGES];
-        values.scan(&mut |part| {
-            for &value in part {
-                if value >= ruler.low && i128::from(value) < last {
-                    counts[ruler.range_of(value).min(RANGES - 1)] += 1;
-                }
+/// The numbers of these ranks, each into its place of `found`, among those that `ruler` measures and that are below `last`: further passes, each a
+/// thousand times finer, for all ranks of a range at once.
+fn ranked(values: &dyn Values, ruler: Ruler, last: i128, wanted: &[(usize, u64)], found: &mut [i64]) -> Result<()> {
+    let mut counts = vec![0u64; RANGES];
+    values.scan(&mut |part| {
+        for &value in part {
+            if value >= ruler.low && i128::from(value) < last {
+                counts[ruler.range_of(value).min(RANGES - 1)] += 1;
             }
-        })?;
-        let (range, rest) = place(&counts, rank);
-        if ruler.shift == 0 {
-            return Ok(ruler.begin(range) as i64);
         }
-        last = ruler.begin(range + 1);
-        (ruler, rank) = (ruler.within(range), rest);
+    })?;
+    let mut by_range: BTreeMap<usize, Vec<(usize, u64)>> = BTreeMap::new();
+    for &(at, rank) in wanted {
+        let (range, rest) = place(&counts, rank);
+        found[at] = ruler.begin(range) as i64;
+        by_range.entry(range).or_default().push((at, rest));
     }
+    if ruler.shift == 0 {
+        return Ok(());
+    }
+    let mut few: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
+    few.extend(by_range.keys().filter(|range| counts[**range] as usize <= FEW).map(|range| (*range, Vec::new())));
+    values.scan(&mut |part| {
+        for &value in part {
+            if value >= ruler.low && i128::from(value) < last {
+                let own = few.get_mut(&ruler.range_of(value).min(RANGES - 1));
+                own.into_iter().for_each(|own| own.push(value));
+            }
+        }
+    })?;
+    for (range, wanted) in by_range {
+        if let Some(own) = few.get_mut(&range) {
+            own.sort_unstable();
+            wanted.iter().for_each(|(at, rank)| found[*at] = own[*rank as usize]);
+            continue;
+        }
+        ranked(values, ruler.within(range), last.min(ruler.begin(range + 1)), &wanted, found)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -192,6 +218,13 @@ mod tests {
             let q = [0.0, 0.5, 0.9, 0.99, 1.0];
             let found = nearest_ranks(&Slice(&values), q).unwrap().unwrap();
             prop_assert_eq!(found, q.map(|q| quantile_of_sorted(&sorted, q).unwrap()));
+            // As if nothing fitted memory.
+            let (low, high) = (sorted[0], sorted[sorted.len() - 1]);
+            let wanted = q.map(|q| ((q * sorted.len() as f64).ceil() as u64).max(1) - 1);
+            let wanted: Vec<(usize, u64)> = wanted.into_iter().enumerate().collect();
+            let mut again = [0; 5];
+            ranked(&Slice(&values), Ruler::over(low, high), i128::from(high) + 1, &wanted, &mut again).unwrap();
+            prop_assert_eq!(again, found);
         }
     }
 
