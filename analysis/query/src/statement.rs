@@ -131,7 +131,11 @@ impl Statement {
         match named {
             Some((place, word)) if missing && !known.contains(&word) && !first.contains("function") => {
                 let near = suggest(word, &known);
-                let known = if near.is_empty() { format!("; there are: {}", known.join(", ")) } else { near };
+                let known = if near.is_empty() && !known.is_empty() {
+                    format!("; there are: {}", known.join(", "))
+                } else {
+                    near
+                };
                 at(place, format!("there is no column \"{word}\" here{known}"))
             }
             Some((place, word)) if first.contains("function") => {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pktgen_core::arrow::ipc::reader::StreamReader;
 use pktgen_core::arrow::ipc::writer::StreamWriter;
+use pktgen_query::Database;
 use pktgen_realtime::capture::recover as recover_run;
 use pktgen_realtime::run::merge as merge_runs;
 use pktgen_records::age::AgeOf;
@@ -16,6 +17,8 @@ use super::{Samples, pktgen};
 
 /// Damage goes past the digests, to whoever decodes.
 const ANY: Options = Options { age_of: AgeOf::Newest, no_verify: true, memory: MemoryBound::HALF, studies: &[] };
+
+const QUERY: pktgen_query::Options = pktgen_query::Options { no_verify: true, memory: 1 << 30 };
 
 const SMALL: &str = "[workload]\nclusters = 2\nworkers_per_cluster = 3\nupdates = 30\n\
                      [schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"20Gbps\"\n\
@@ -45,6 +48,11 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
     let dir = samples.folder.join(["olaf", "sweep", "trio-ml", "libra"][which]);
     for run in run_dirs(&dir, true).unwrap_or_default() {
         let _ = analyze_run_with(&run.dir, ANY);
+    }
+    if let Ok(database) = Database::open(&dir, QUERY) {
+        for table in database.tables() {
+            let _ = database.query(&format!("SELECT * FROM {}", table.name));
+        }
     }
     if let Ok(data) = SweepData::open_with(&dir, ANY, &mut |_, _| {}) {
         let model = Model::build(&data);

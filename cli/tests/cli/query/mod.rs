@@ -235,3 +235,28 @@ fn damage_is_found(folder: &Path) {
     assert!(text(&output.stderr).contains("not_verified"), "{}", text(&output.stderr));
     fs::write(&manifest, said).expect("writable");
 }
+
+#[test]
+fn captures_have_the_rows_of_their_run() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = root().join("configs/olaf/table2.toml").display().to_string();
+    let set = ["sweep.seeds=1", "workload.updates=5", "capture.pcap=true"].map(|set| ["--set", set]).concat();
+    let made = pktgen(folder.path(), &[&["-q", "replay", &config, "--no-report", "--out", "olaf"][..], &set].concat());
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let (run, capture) = ("olaf/Olaf,seed=1", "olaf/Olaf,seed=1/capture.pcapng");
+    let sql =
+        "SELECT cluster, COUNT(*) AS packets, SUM(count) AS updates FROM received GROUP BY cluster ORDER BY cluster";
+    let own = answered(folder.path(), &[run, sql, "--json"]);
+    assert_eq!(answered(folder.path(), &[capture, sql, "--json"]), own);
+    for form in ["parquet", "arrow"] {
+        let words = ["-q", "analyze", capture, "--tables", form, "--form", form];
+        let tables = pktgen(folder.path(), &words);
+        assert!(tables.status.success(), "{}", text(&tables.stderr));
+        assert_eq!(answered(folder.path(), &[form, sql, "--json"]), own, "{form}");
+        let formats =
+            answered(folder.path(), &[form, "SELECT DISTINCT run, format, format_code FROM received", "--json"]);
+        assert_eq!(formats, "{\"run\":\"capture\",\"format\":\"olaf\",\"format_code\":0}\n");
+    }
+    assert!(refused(folder.path(), &["parquet", "SELECT * FROM sent"], 2).contains("the capture of that side"));
+    assert!(refused(folder.path(), &[capture, "SELECT * FROM books"], 2).contains("there is no table"));
+}
