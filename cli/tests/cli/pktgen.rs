@@ -229,7 +229,7 @@ fn bad_experiments_are_refused_with_place_and_remedy() {
         ("topology.rate=20gbps", &["20gbps", "Gbps", "--set"]),
         ("topology.rate=0bps", &["rate 0"]),
         ("topology.kind=ring", &["there is no topology \"ring\"", "bottleneck"]),
-        ("target.slots=0", &["0 slots", "1 to"]),
+        ("target.slots=0", &["target.slots", "0 is not from 1 to"]),
         ("target.queue=olav", &["did you mean \"olaf\""]),
         ("workload.bytes=9037B", &["9036 B"]),
         ("schedule.period=1us", &["both given"]),
