@@ -14,7 +14,7 @@
 
 use pktgen_core::Result;
 use pktgen_core::config::{FromValue, KeyTables, Section, Value, settings};
-use pktgen_core::record::{Action, Reason};
+use pktgen_core::record::{Action, PacketId, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::units::Span;
@@ -184,15 +184,11 @@ impl OlafQueue {
     #[inline]
     fn offer(&mut self, frame: &Frame, pool: &mut Pool, books: &mut Books) {
         let Some(header) = Header::parse_update(pool.payload(frame)) else {
-            books.dropped(frame.t, frame, Reason::Malformed, None);
-            pool.release(frame.buffer);
-            return;
+            return refuse(frame, Reason::Malformed, None, pool, books);
         };
         // The cluster is the one that the device looked up, not the one that the packet claims (§7).
         let Some(&position) = self.position.get(usize::from(frame.cluster)) else {
-            books.dropped(frame.t, frame, Reason::Malformed, None);
-            pool.release(frame.buffer);
-            return;
+            return refuse(frame, Reason::Malformed, None, pool, books);
         };
         self.activity.arrival(frame.t, frame.cluster);
         if position == 0 {
@@ -202,6 +198,13 @@ impl OlafQueue {
         let Some(waiting) = self.ring[slot].as_mut() else { unreachable!("positions point at waiting updates") };
         meet(waiting, frame, header, &self.settings, pool, books);
     }
+}
+
+/// Drops what no queue can hold.
+#[cold]
+fn refuse(frame: &Frame, reason: Reason, by: Option<PacketId>, pool: &mut Pool, books: &mut Books) {
+    books.dropped(frame.t, frame, reason, by);
+    pool.release(frame.buffer);
 }
 
 /// Writes `header` into an update, and its checksum anew if it has one.
@@ -268,14 +271,10 @@ fn take_place(
 fn merge(waiting: &mut Waiting, frame: &Frame, new: Header, reward: MergedReward, pool: &mut Pool, books: &mut Books) {
     let old = waiting.header;
     let Some(count) = old.count.checked_add(new.count) else {
-        books.dropped(frame.t, frame, Reason::CountFull, Some(waiting.frame.packet));
-        pool.release(frame.buffer);
-        return;
+        return refuse(frame, Reason::CountFull, Some(waiting.frame.packet), pool, books);
     };
     if old.elements != new.elements {
-        books.dropped(frame.t, frame, Reason::Malformed, Some(waiting.frame.packet));
-        pool.release(frame.buffer);
-        return;
+        return refuse(frame, Reason::Malformed, Some(waiting.frame.packet), pool, books);
     }
     let bytes = usize::from(new.elements) * 4;
     let (sum, part) = pool.payload_pair(&waiting.frame, frame);
