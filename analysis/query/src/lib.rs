@@ -18,7 +18,7 @@ mod exact;
 #[cfg(feature = "sql")]
 mod fates;
 #[cfg(feature = "sql")]
-pub mod memory;
+mod memory;
 #[cfg(feature = "sql")]
 pub mod output;
 #[cfg(feature = "sql")]

@@ -11,19 +11,8 @@ use pktgen_core::{Error, Result};
 const EVERY: Duration = Duration::from_millis(5);
 /// Stack of the thread that plans and computes: as deep as the longest statement makes plans.
 const STACK: usize = 256 << 20;
-/// What a machine is taken to have that does not say.
-const UNKNOWN: u64 = 4 << 30;
 /// What a query may hold at least.
-pub const LEAST: u64 = 16 << 20;
-
-/// Half of this machine's memory.
-pub fn half_of_all() -> u64 {
-    let all = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
-    });
-    all.map_or(UNKNOWN, |kib| kib << 10) / 2
-}
+pub(crate) const LEAST: u64 = 16 << 20;
 
 /// Memory of this process that is in use, in bytes; none where the system does not tell.
 fn resident() -> Option<u64> {

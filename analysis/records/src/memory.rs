@@ -86,7 +86,7 @@ impl MemoryBound {
 const SMALL_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 20 };
 
 /// Bytes of memory of this machine; 8 GiB if that is unknown.
-fn of_machine() -> u64 {
+pub fn of_machine() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total =
         text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok());

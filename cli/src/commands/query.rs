@@ -26,10 +26,10 @@ mod asked {
     use pktgen_capture::{CapturePlan, analyze_captures, is_capture};
     use pktgen_core::whole::WholeFile;
     use pktgen_core::{Error, Result};
-    use pktgen_query::memory::half_of_all;
     use pktgen_query::tables::QueryTable;
     use pktgen_query::{AnswerForm, Database, Options, QueryAnswer};
     use pktgen_records::Measured;
+    use pktgen_records::memory::of_machine;
     use pktgen_registry::all;
     use tempfile::TempDir;
 
@@ -42,7 +42,7 @@ mod asked {
         let folder = is_capture(&args.path).then(|| tabulated(&args.path, args.no_verify, ui)).transpose()?;
         let path = folder.as_ref().map_or(args.path.as_path(), |(folder, _)| folder.path());
         let mut fails = folder.as_ref().is_some_and(|(_, fails)| *fails);
-        let memory = args.memory.and_then(|size| size.bytes()).unwrap_or_else(half_of_all);
+        let memory = args.memory.and_then(|size| size.bytes()).unwrap_or_else(|| of_machine() / 2);
         let database = Database::open(path, Options { no_verify: args.no_verify, memory })?;
         if args.tables {
             database.tables().iter().for_each(|table| list(table, ui));

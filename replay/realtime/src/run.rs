@@ -409,7 +409,7 @@ impl Experiment {
             trace_hash: plan.spec.trace_hash.clone(),
             config: plan.spec.config.clone(),
             command: self.command.clone(),
-            overrides: self.overrides(),
+            overrides: with_variants(&self.overrides, std::slice::from_ref(run)),
             uses_chance: true,
             clocks: [
                 "sent.t_gen_ps",
