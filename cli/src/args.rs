@@ -116,7 +116,7 @@ pub(crate) struct Demo {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Experiment {
-    /// Experiment file (TOML; see configs/)
+    /// Experiment file (TOML), or a built-in experiment by its name (pktgen list configs)
     pub(crate) experiment: PathBuf,
     /// Override a key, for example --set target.slots=16 (repeatable; wins over file and environment)
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -662,7 +662,7 @@ pub(crate) struct Dissector {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct List {
-    /// Only this kind
+    /// Only this kind; configs: the built-in experiments
     pub(crate) kind: Option<String>,
     /// The keys of an experiment that each reads, with default, range and meaning
     #[arg(long)]

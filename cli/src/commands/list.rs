@@ -7,8 +7,12 @@ use pktgen_core::{Error, Result, topology};
 use pktgen_realtime::transport;
 use pktgen_workload::{schedule, trace, workload};
 
+use super::shipped;
 use crate::args::List;
 use crate::ui::Ui;
+
+/// The kind of the built-in experiments, which no registry holds.
+const CONFIGS: &str = "configs";
 
 /// Names and descriptions of one registry.
 type Entries = Vec<(&'static str, &'static str)>;
@@ -50,7 +54,11 @@ pub(super) fn run(args: List, ui: &Ui) -> Result<u8> {
     if args.keys {
         return keys::run(args.kind.as_deref(), args.markdown, ui);
     }
-    let all = registries();
+    let mut all = registries();
+    // Only when asked for: there are many.
+    if args.kind.as_deref() == Some(CONFIGS) {
+        all = vec![(CONFIGS, shipped::all())];
+    }
     let kinds: Vec<_> = all.iter().map(|(kind, _)| *kind).collect();
     if let Some(kind) = &args.kind
         && !kinds.contains(&kind.as_str())
@@ -58,7 +66,7 @@ pub(super) fn run(args: List, ui: &Ui) -> Result<u8> {
         return Err(Error::config(format!(
             "there is no list of \"{kind}\"{}; there are: {}",
             suggest(kind, &kinds),
-            kinds.join(", ")
+            kinds.join(", ") + ", " + CONFIGS
         )));
     }
     for (kind, entries) in all.iter().filter(|(kind, _)| args.kind.as_deref().is_none_or(|wanted| wanted == *kind)) {

@@ -25,6 +25,7 @@ mod ranks;
 mod replay;
 mod report;
 mod shard;
+mod shipped;
 mod tempo;
 mod trace;
 mod verify;
