@@ -59,14 +59,14 @@ pub(super) fn run(args: List, ui: &Ui) -> Result<u8> {
     if args.kind.as_deref() == Some(CONFIGS) {
         all = vec![(CONFIGS, shipped::all())];
     }
-    let kinds: Vec<_> = all.iter().map(|(kind, _)| *kind).collect();
+    let kinds: Vec<_> = all.iter().map(|(kind, _)| *kind).chain([CONFIGS]).collect();
     if let Some(kind) = &args.kind
         && !kinds.contains(&kind.as_str())
     {
         return Err(Error::config(format!(
             "there is no list of \"{kind}\"{}; there are: {}",
             suggest(kind, &kinds),
-            kinds.join(", ") + ", " + CONFIGS
+            kinds.join(", ")
         )));
     }
     for (kind, entries) in all.iter().filter(|(kind, _)| args.kind.as_deref().is_none_or(|wanted| wanted == *kind)) {
