@@ -1,5 +1,6 @@
 //! Every flag of every command, in one place.
 
+mod completions;
 mod convert;
 mod device;
 mod dump;
@@ -17,6 +18,9 @@ use pktgen_core::shard::Shard;
 use pktgen_core::units::{Rate, Size, Span};
 use pktgen_records::age::AgeOf;
 
+pub(crate) use completions::Completions;
+#[cfg(feature = "completions")]
+pub(crate) use completions::Form;
 pub(crate) use convert::Convert;
 pub(crate) use device::{Captured, Device, DeviceOf};
 pub(crate) use dump::Dump;
@@ -102,6 +106,9 @@ pub(crate) enum Command {
     List(List),
     /// Definition, unit, labels and direction of a metric, a column, a code or a name of pktgen list
     Explain(Explain),
+    /// Completions of a shell, or man pages, as files
+    #[command(hide = true)]
+    Completions(Completions),
 }
 
 #[derive(Debug, ClapArgs)]
