@@ -12,8 +12,9 @@ use sqlparser::ast::{
     TableFactor, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
+use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::exact::GUARD;
 use crate::memory::deep;
@@ -38,6 +39,15 @@ pub(crate) struct Statement {
     pub(crate) explains: bool,
     /// The tables that it names.
     pub(crate) tables: BTreeSet<String>,
+}
+
+/// The column is a keyword of Hive's dialect, which ends lists of columns: behind a comma it is read as a column if it is quoted.
+fn quote_cluster(token: &mut TokenWithSpan) {
+    if let Token::Word(word) = &mut token.token
+        && word.value == "cluster"
+    {
+        *word = Word { value: word.value.clone(), quote_style: Some('"'), keyword: Keyword::NoKeyword };
+    }
 }
 
 fn at(place: Location, what: impl std::fmt::Display) -> Error {
@@ -68,7 +78,8 @@ impl Statement {
             return Err(Error::config(format!("SQL: the statement has {} bytes, and may have {BYTES}", text.len())));
         }
         let tokens = Tokenizer::new(&GenericDialect, text).tokenize_with_location();
-        let tokens = tokens.map_err(|fault| at(fault.location, fault.message))?;
+        let mut tokens = tokens.map_err(|fault| at(fault.location, fault.message))?;
+        tokens.iter_mut().for_each(quote_cluster);
         let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
         if words > TOKENS {
             return Err(Error::config(format!(
