@@ -55,7 +55,7 @@ impl AnswerForm {
 
 /// What a query gave.
 #[derive(Debug, Clone)]
-pub struct QueryAnswer(DataFrame);
+pub struct QueryAnswer(pub(crate) DataFrame);
 
 impl QueryAnswer {
     /// Types that are written: integers of 64 bits, double precision, text, yes and no.

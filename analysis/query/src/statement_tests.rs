@@ -25,6 +25,7 @@ fn selects_are_taken_with_what_they_name() {
         ("SELECT 1 FROM sent UNION ALL (SELECT 2 FROM received)", "received sent", false),
         ("SELECT * FROM sent WHERE worker IN (SELECT worker FROM states)", "sent states", false),
         ("SELECT COUNT(*) FILTER (WHERE seq > 1) FROM sent", "sent", false),
+        ("SELECT worker, cluster FROM sent s JOIN received r USING (packet, cluster)", "received sent", false),
     ] {
         let statement = parse(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
         let named: Vec<&str> = statement.tables.iter().map(String::as_str).collect();
