@@ -36,6 +36,7 @@ mod parts;
 mod pktgen;
 mod place;
 mod provenance;
+mod pull_request;
 mod query;
 mod queues;
 mod ranks;
