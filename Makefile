@@ -34,6 +34,7 @@ test-all: build lint
 	scripts/rooms
 	scripts/published-check
 	scripts/browser-check
+	scripts/python-tests
 	scripts/notebooks
 	PKTGEN=target/release/pktgen traces/record/test
 

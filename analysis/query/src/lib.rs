@@ -5,10 +5,12 @@
 //! a file, and executes nothing but reading.
 //!
 //! Map: [`tables`] says what there is, [`memory`] what may be held; [`Database`] opens a folder and answers: `statement` checks the text,
-//! `source` reads rows ([`fates`] those of fates), `scan` is what polars sees of them, `exact` guards sums, [`output`] writes answers.
-//! Without the feature `sql` there are only the tables.
+//! `source` reads rows ([`fates`] those of fates), `scan` is what polars sees of them, `exact` guards sums, `nested` those of nested queries, [`output`] writes answers, [`user`] makes
+//! metrics of them.
+//! [`metrics`] are built-in metrics as queries. Without the feature `sql` there are only the tables and these texts.
 #![forbid(unsafe_code)]
 
+pub mod metrics;
 pub mod tables;
 
 #[cfg(feature = "sql")]
@@ -20,6 +22,8 @@ mod fates;
 #[cfg(feature = "sql")]
 mod memory;
 #[cfg(feature = "sql")]
+mod nested;
+#[cfg(feature = "sql")]
 pub mod output;
 #[cfg(feature = "sql")]
 mod scan;
@@ -27,6 +31,8 @@ mod scan;
 mod source;
 #[cfg(feature = "sql")]
 mod statement;
+#[cfg(feature = "sql")]
+pub mod user;
 
 #[cfg(feature = "sql")]
 pub use database::{Database, Options};

@@ -12,6 +12,7 @@ use sqlparser::ast::{
     TableFactor, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
+use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
@@ -23,6 +24,8 @@ use crate::tables::QueryTable;
 const BYTES: usize = 32 << 10;
 /// Most words and marks: plans are as deep as chains of them are long.
 const TOKENS: usize = 2000;
+/// Columns whose names are keywords that no statement needs.
+const NAMES: [&str; 1] = ["cluster"];
 /// How deeply parentheses and subqueries may nest.
 const DEPTH: usize = 50;
 
@@ -68,7 +71,8 @@ impl Statement {
             return Err(Error::config(format!("SQL: the statement has {} bytes, and may have {BYTES}", text.len())));
         }
         let tokens = Tokenizer::new(&GenericDialect, text).tokenize_with_location();
-        let tokens = tokens.map_err(|fault| at(fault.location, fault.message))?;
+        let mut tokens = tokens.map_err(|fault| at(fault.location, fault.message))?;
+        tokens.iter_mut().for_each(|token| plain_name(&mut token.token));
         let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
         if words > TOKENS {
             return Err(Error::config(format!(
@@ -102,7 +106,9 @@ impl Statement {
         };
         let mut check = Check { tables, ctes: BTreeSet::new(), named: BTreeSet::new() };
         let mut names = Names::default();
-        let _ = query.visit(&mut names);
+        if let ControlFlow::Break(fault) = query.visit(&mut names) {
+            return Err(fault);
+        }
         check.ctes = names.ctes;
         if let ControlFlow::Break(fault) = query.visit(&mut check) {
             return Err(fault);
@@ -156,6 +162,16 @@ fn is_missing(theirs: &PolarsError) -> bool {
     }
 }
 
+/// Makes a name of a column of what is a keyword of some dialect: a comma before one would end a list.
+fn plain_name(token: &mut Token) {
+    if let Token::Word(word) = token
+        && word.quote_style.is_none()
+        && NAMES.contains(&word.value.as_str())
+    {
+        word.keyword = Keyword::NoKeyword;
+    }
+}
+
 /// A statement that does something else than reading, by its first word.
 fn refused(parsed: &Parsed) -> Error {
     let text = parsed.to_string();
@@ -172,11 +188,16 @@ struct Names {
 }
 
 impl Visitor for Names {
-    type Break = ();
+    type Break = Error;
 
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
         let with = query.with.iter().flat_map(|with| &with.cte_tables);
-        self.ctes.extend(with.map(|cte| cte.alias.name.value.clone()));
+        for cte in with {
+            if !self.ctes.insert(cte.alias.name.value.clone()) {
+                let what = format!("\"{}\" is the name of another query: give each its own", cte.alias.name.value);
+                return ControlFlow::Break(at(cte.alias.name.span.start, what));
+            }
+        }
         ControlFlow::Continue(())
     }
 }

@@ -14,19 +14,25 @@ use pktgen_registry::all;
 use crate::args;
 use crate::args::Looking;
 use crate::commands::live::Live;
-use crate::commands::report;
+use crate::commands::query::{ANSWERS, check_metrics};
+use crate::commands::{report, shipped};
 use crate::ui::{Ui, stop_flag};
 
 /// Longest part of an experiment's name in a folder's.
 const NAME_MAX: usize = 100;
 
-/// Loads an experiment file. One that cannot be read is a wrong argument, not a failed run (design §6).
+/// Loads an experiment file, or else the built-in experiment of that name. One that cannot be read is a wrong argument, not a
+/// failed run (design §6).
 pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
     let path = &experiment.experiment;
+    if let (false, Some((name, text))) = (path.exists(), shipped::named(path)) {
+        return Document::read(text, &name, &experiment.set);
+    }
     Document::load(path, &experiment.set).map_err(|error| match error {
         Error::Io { source, .. } => Error::config(format!(
-            "EXPERIMENT {}: it cannot be read: {source}; give the path of an experiment file (TOML; see configs/)",
-            path.display()
+            "EXPERIMENT {}: it cannot be read: {source}{}; give the path of an experiment file (TOML), or a name of pktgen list configs",
+            path.display(),
+            shipped::near(path)
         )),
         other => other,
     })
@@ -34,7 +40,9 @@ pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
 
 /// An experiment that may name any study.
 pub(super) fn open(document: Document) -> Result<Experiment> {
-    Ok(Experiment::open_with(all(), document, &STUDIES)?.asked_by(command()))
+    let experiment = Experiment::open_with(all(), document, &STUDIES)?.asked_by(command());
+    check_metrics(&experiment)?;
+    Ok(experiment)
 }
 
 /// The command line, which runs keep.
@@ -77,7 +85,8 @@ pub(super) fn execute(
     let own = u8::from(!say_validity(&finished, ui));
     ui.detail(&format!("{} runs in {}", finished.len(), out.display()));
     if report {
-        return Ok(own.max(report::report(out, &[], Options { studies: &STUDIES, ..Options::default() }, ui)?));
+        let options = Options { studies: &STUDIES, user_metrics: ANSWERS, ..Options::default() };
+        return Ok(own.max(report::report(out, &[], options, ui)?));
     }
     if !ui.json() {
         ui.result(&out.display().to_string());

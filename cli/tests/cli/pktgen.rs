@@ -641,3 +641,22 @@ fn a_scaled_trace_is_compared_with_its_original() {
     refuses(dir, &["trace", "scale", rl, "-o", "x.parquet", "--skew", "9"], 2, &["--skew", "from 0 to 4"]);
     refuses(dir, &["trace", "scale", rl, "-o", "x.parquet", "--time=-1"], 2, &["--time"]);
 }
+
+#[test]
+fn built_in_experiments_run_by_name_in_any_folder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let listed = succeeds(dir, &["list", "configs", "--json"]);
+    assert!(listed.lines().count() > 50 && listed.contains("\"name\":\"olaf/table1\""), "{listed}");
+    assert!(!succeeds(dir, &["list"]).contains("olaf/table1"), "only when asked for");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf/table1.toml").display().to_string();
+    let config = |name: &str| succeeds(dir, &["replay", name, "--print-config", "--set", "target.slots=5"]);
+    assert_eq!(config("olaf/table1"), config(&file));
+    refuses(dir, &["replay", "olaf/tabel1"], 2, &["did you mean \"olaf/table1\"?", "pktgen list configs"]);
+    refuses(dir, &["replay", "olaf/table1", "--set", "target.slots=0"], 2, &["target.slots: 0 is not from 1"]);
+    refuses(dir, &["list", "config"], 2, &["did you mean \"configs\"?"]);
+    // A file of that name comes first.
+    fs::create_dir(dir.join("olaf")).expect("writable");
+    fs::write(dir.join("olaf/table1"), SMALL).expect("writable");
+    assert!(config("olaf/table1").contains("name = \"small\""));
+}
