@@ -17,10 +17,12 @@ use polars::prelude::*;
 use polars::sql::SQLContext;
 
 use crate::exact::Functions;
-use crate::memory::{Budget, LEAST, size, watched};
+use crate::grouped::in_batches;
+use crate::memory::{Budget, LEAST, beside, size, watched};
+use crate::nested;
 use crate::output::QueryAnswer;
 use crate::scan::{Fault, Scan};
-use crate::source::Part;
+use crate::source::{Part, Stream};
 use crate::statement::Statement;
 use crate::tables::{QueryTable, of_captures, of_runs};
 
@@ -127,6 +129,14 @@ impl Database {
             let text = || format!("the run is invalid: {}", validity.why());
             let mut notes: Vec<Note> =
                 (!validity.is_valid()).then(|| Note { note: "invalid", text: text() }).into_iter().collect();
+            if run.manifest.records.starts_with("every:") {
+                let text = format!(
+                    "its tables of packets hold the recorded rows alone, since capture.records = \"{}\": what a query counts and \
+                     sums is of these",
+                    run.manifest.records
+                );
+                notes.push(Note { note: "records_not_full", text });
+            }
             notes.extend(validity.notes.iter().map(|note| Note { note: note.code(), text: note.to_string() }));
             notes.into_iter().map(|note| (run.dir.clone(), note)).collect::<Vec<_>>()
         };
@@ -151,6 +161,14 @@ impl Database {
         self.execute(sql, true)
     }
 
+    /// Which of the tables that `sql` names is not there, and why; none if all are.
+    pub(crate) fn lacking(&self, sql: &str) -> Result<Option<String>> {
+        let statement = Statement::parse(sql, &self.tables)?;
+        let named = self.tables.iter().filter(|table| statement.tables.contains(table.name));
+        let mut lacking = named.flat_map(|table| self.runs().iter().filter_map(move |run| run.lacks(table)));
+        Ok(lacking.next())
+    }
+
     fn execute(&self, sql: &str, explains: bool) -> Result<QueryAnswer> {
         let statement = Statement::parse(sql, &self.tables)?;
         let explained = explains && !statement.explains;
@@ -164,17 +182,14 @@ impl Database {
             scans.push(Scan { table: table.clone(), parts, budget, fault, doing });
         }
         let names: Vec<&str> = named.map(|table| table.name).collect();
-        if !self.options.no_verify && !explained && !statement.explains {
-            let check = |run: &Run| run.check(&names);
-            in_parallel(self.runs(), &check, &mut |_, _| {}).into_iter().collect::<Result<()>>()?;
-        }
+        let verifies = !self.options.no_verify && !explained && !statement.explains;
         let job = move || {
             let plan = quiet::attempt(|| plan(scans, &statement.guarded, explained, &budget, &doing));
             let collect = |lazy: LazyFrame| quiet::attempt(|| lazy.collect()).unwrap_or_else(|| Err(gave_up()));
             (plan.unwrap_or_else(|| Err(gave_up())).and_then(collect), statement, fault)
         };
         let tables = self.tables.clone();
-        watched(self.options.memory, "the query", move || {
+        let answer = move || {
             let (outcome, statement, fault) = job();
             let ours = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
             match (ours, outcome) {
@@ -182,7 +197,19 @@ impl Database {
                 (None, Ok(frame)) => QueryAnswer::of(frame),
                 (None, Err(theirs)) => Err(statement.fault(&theirs, &tables)),
             }
-        })
+        };
+        // Beside reading; what was read counts if the files are what was written.
+        let check = || if verifies { self.check(&names) } else { Ok(()) };
+        let (checked, answer) = beside(check, || watched(self.options.memory, "the query", answer))?;
+        checked.and(answer)
+    }
+
+    /// Compares the files of the named tables with their digests.
+    fn check(&self, names: &[&str]) -> Result<()> {
+        let files: Vec<(&Run, &str)> =
+            self.runs().iter().flat_map(|run| names.iter().map(move |name| (run, *name))).collect();
+        let check = |(run, name): &(&Run, &str)| run.check(&[name]);
+        in_parallel(&files, &check, &mut |_, _| {}).into_iter().collect()
     }
 
     /// The parts of a table; an error that says what a run must have if it has none.
@@ -263,7 +290,9 @@ fn plan(
         tables.push((name, scan.table.columns.len()));
         context.register(name, scan.lazy()?);
     }
-    let lazy = context.execute(sql)?;
+    let lazy = nested::execute(&mut context, sql)?;
+    let (batched, gathers) = in_batches(lazy.logical_plan.clone())?;
+    let lazy = if explained { lazy } else { LazyFrame::from(batched) };
     let text = lazy.describe_optimized_plan()?;
     let found = OPERATIONS.iter().filter(|(_, mark, _)| text.contains(mark));
     let found: Vec<_> = found.map(|(name, _, times)| (*name, *times)).collect();
@@ -273,7 +302,10 @@ fn plan(
     }
     budget.plan(&found);
     if explained {
-        let lines = named_scans(&text, &tables);
+        let mut lines = named_scans(&text, &tables);
+        if gathers {
+            lines.insert(0, "GATHERED BATCH BY BATCH: the innermost AGGREGATE or SELECT of aggregates".to_owned());
+        }
         return Ok(DataFrame::new_infer_height(vec![Column::new("plan".into(), lines)])?.lazy());
     }
     Ok(lazy)
@@ -306,23 +338,32 @@ impl Run {
         check_files(&self.dir, &files.map(|(file, digest)| (file.clone(), digest.clone())).collect())
     }
 
-    fn part(&self, table: &QueryTable, no_verify: bool) -> Result<Part> {
-        let dir = self.dir.clone();
+    /// Why it has no such table; none if it has.
+    fn lacks(&self, table: &QueryTable) -> Option<String> {
         let (records, name) = (self.manifest.records.as_str(), table.name);
-        let path = dir.join(format!("{name}.parquet"));
+        let path = self.dir.join(format!("{name}.parquet"));
         let there = match name {
-            "metrics" => return Ok(Part::Metrics { dir, no_verify }),
+            "metrics" | "runs" => true,
             "fates" => records == "full",
             SENT | RECEIVED | BOOKS | RESULTS => records != "none" && path.exists(),
             ITERATIONS | STATES => path.exists(),
             _ => false,
         };
-        if !there {
-            let needs = table.needs;
-            let what = format!("it has no table `{name}`, which needs {needs}; its capture.records is \"{records}\"");
+        let needs = table.needs;
+        let what = || format!("it has no table `{name}`, which needs {needs}; its capture.records is \"{records}\"");
+        (!there).then(what)
+    }
+
+    fn part(&self, table: &QueryTable, no_verify: bool) -> Result<Part> {
+        let (dir, name) = (self.dir.clone(), table.name);
+        if let Some(what) = self.lacks(table) {
             return Err(Error::config(format!("{}: {what}", dir.display())));
         }
-        Ok(if name == "fates" { Part::Fates { dir, no_verify } } else { Part::Stream { path, name } })
+        Ok(match name {
+            "metrics" => Part::Metrics { dir, no_verify },
+            "fates" => Part::Fates { dir, no_verify },
+            _ => Part::Stream(Stream::new(dir.join(format!("{name}.parquet")), name)),
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sums of integers that do not fit 64 bits are an error: polars would let them wrap.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use polars::prelude::udf::UserDefinedFunction;
 use polars::prelude::*;
@@ -10,24 +10,36 @@ use polars::sql::{FunctionOptions, FunctionRegistry};
 /// Name of the function that statements have around what they sum.
 pub(crate) const GUARD: &str = "pktgen_summed";
 
+static SUMMED: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
+    let same = |_: &Schema, fields: &[Field]| {
+        let of = &fields[0];
+        // Of literals.
+        let known = of.dtype().clone().materialize_unknown(true)?;
+        Ok(Field::new(of.name().clone(), wide(&known)))
+    };
+    let guard = |columns: &mut [Column]| {
+        summed(&columns[0])?;
+        columns[0].cast(&wide(columns[0].dtype()))
+    };
+    let mut function = UserDefinedFunction::new(GUARD.into(), BaseColumnUdf::new(guard, same));
+    function.options = FunctionOptions::elementwise();
+    function
+});
+
+/// What `expr` guards, if it is the guard of a sum.
+pub(crate) fn guarded(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::AnonymousFunction { input, function, .. } if *function == SUMMED.fun => input.first(),
+        _ => None,
+    }
+}
+
 /// The functions of ours that polars calls.
 pub(crate) struct Functions(HashMap<&'static str, UserDefinedFunction>);
 
 impl Functions {
     pub(crate) fn all() -> Arc<Functions> {
-        let same = |_: &Schema, fields: &[Field]| {
-            let of = &fields[0];
-            // Of literals.
-            let known = of.dtype().clone().materialize_unknown(true)?;
-            Ok(Field::new(of.name().clone(), wide(&known)))
-        };
-        let guard = |columns: &mut [Column]| {
-            summed(&columns[0])?;
-            columns[0].cast(&wide(columns[0].dtype()))
-        };
-        let mut function = UserDefinedFunction::new(GUARD.into(), BaseColumnUdf::new(guard, same));
-        function.options = FunctionOptions::elementwise();
-        Arc::new(Functions(HashMap::from([(GUARD, function)])))
+        Arc::new(Functions(HashMap::from([(GUARD, SUMMED.clone())])))
     }
 }
 
@@ -49,12 +61,15 @@ fn summed(column: &Column) -> PolarsResult<()> {
         DataType::UInt64 => (column.u64()?.iter().flatten().map(u128::from).sum(), u64::MAX as u128),
         _ => return Ok(()),
     };
-    polars_ensure!(
-        all <= most,
-        ComputeError: "SUM: the magnitudes of {} sum up to {all}, and its type holds {most}: SUM(CAST(… AS DOUBLE)) is \
-                       inexact and has no such limit", column.name()
-    );
-    Ok(())
+    if all <= most { Ok(()) } else { Err(too_much(column.name(), all, most)) }
+}
+
+/// The error about integers whose magnitudes sum up to `all`, and `most` fit.
+pub(crate) fn too_much(name: &str, all: u128, most: u128) -> PolarsError {
+    polars_err!(
+        ComputeError: "SUM: the magnitudes of {name} sum up to {all}, and its type holds {most}: SUM(CAST(… AS DOUBLE)) is \
+                       inexact and has no such limit"
+    )
 }
 
 impl FunctionRegistry for Functions {

@@ -5,12 +5,16 @@
 //! a file, and executes nothing but reading.
 //!
 //! Map: [`tables`] says what there is, [`memory`] what may be held; [`Database`] opens a folder and answers: `statement` checks the text,
-//! `source` reads rows ([`fates`] those of fates), `scan` is what polars sees of them, `exact` guards sums, [`output`] writes answers.
-//! Without the feature `sql` there are only the tables.
+//! `source` reads rows ([`fates`] those of fates), `scan` is what polars sees of them (`choice` which rows), `grouped` gathers `groups` batch by
+//! batch where it can, `exact` guards sums, `nested` those of nested queries, [`output`] writes answers, [`user`] makes metrics of them.
+//! [`metrics`] are built-in metrics as queries. Without the feature `sql` there are only the tables and these texts.
 #![forbid(unsafe_code)]
 
+pub mod metrics;
 pub mod tables;
 
+#[cfg(feature = "sql")]
+mod choice;
 #[cfg(feature = "sql")]
 mod database;
 #[cfg(feature = "sql")]
@@ -18,7 +22,13 @@ mod exact;
 #[cfg(feature = "sql")]
 mod fates;
 #[cfg(feature = "sql")]
+mod grouped;
+#[cfg(feature = "sql")]
+mod groups;
+#[cfg(feature = "sql")]
 mod memory;
+#[cfg(feature = "sql")]
+mod nested;
 #[cfg(feature = "sql")]
 pub mod output;
 #[cfg(feature = "sql")]
@@ -27,6 +37,11 @@ mod scan;
 mod source;
 #[cfg(feature = "sql")]
 mod statement;
+#[cfg(feature = "sql")]
+pub mod user;
+
+#[cfg(all(test, feature = "sql"))]
+mod batch_tests;
 
 #[cfg(feature = "sql")]
 pub use database::{Database, Options};

@@ -90,6 +90,16 @@ pub(crate) fn deep<T: Send>(job: impl FnOnce() -> T + Send) -> Result<T> {
     })
 }
 
+/// What both jobs give, the first one in a thread of its own.
+pub(crate) fn beside<A: Send, B>(job: impl FnOnce() -> A + Send, own: impl FnOnce() -> B) -> Result<(A, B)> {
+    thread::scope(|scope| {
+        let thread = scope.spawn(job);
+        let own = own();
+        let gave_up = |_| Error::Invalid("comparing digests gave up; please report this".to_owned());
+        Ok((thread.join().map_err(gave_up)?, own))
+    })
+}
+
 /// What `job` gives, in a thread of its own; an error if this process holds more than `limit` bytes more meanwhile. The job goes on
 /// then, until the process ends. `what` names it.
 pub(crate) fn watched<T: Send + 'static>(

@@ -55,7 +55,7 @@ impl AnswerForm {
 
 /// What a query gave.
 #[derive(Debug, Clone)]
-pub struct QueryAnswer(DataFrame);
+pub struct QueryAnswer(pub(crate) DataFrame);
 
 impl QueryAnswer {
     /// Types that are written: integers of 64 bits, double precision, text, yes and no.
@@ -91,6 +91,11 @@ impl QueryAnswer {
     /// Its rows.
     pub fn rows(&self) -> usize {
         self.0.height()
+    }
+
+    /// Whether a column holds numbers.
+    pub(crate) fn is_number(&self, column: usize) -> bool {
+        self.0.columns().get(column).is_some_and(|column| column.dtype().is_primitive_numeric())
     }
 
     /// A cell.

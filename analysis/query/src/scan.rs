@@ -1,18 +1,17 @@
-//! A table as polars scans it: the columns that a plan needs, of the rows that its predicate keeps, batch by batch.
+//! A table as polars scans it: the columns that a plan needs, of the rows that its predicate keeps, batch by batch and on all cores.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pktgen_core::Result;
 use polars::prelude::*;
+use polars_core::runtime::RAYON;
 
+use crate::choice::{Choice, as_codes, texts};
 use crate::memory::Budget;
 use crate::source::{self, Part, broken};
 use crate::tables::{QueryColumn as Asked, QueryTable};
-
-/// Batches that are decoded before they are asked for.
-const AHEAD: usize = 2;
 
 /// Why a scan ended early: the error of ours that polars carries as text.
 pub(crate) type Fault = Arc<Mutex<Option<pktgen_core::Error>>>;
@@ -28,13 +27,6 @@ pub(crate) struct Scan {
     pub(crate) doing: Arc<Mutex<String>>,
 }
 
-/// What a plan wants of a scan.
-struct Wanted {
-    columns: Vec<PlSmallStr>,
-    predicate: Option<Expr>,
-    rows: Option<usize>,
-}
-
 impl Scan {
     /// As polars plans with it.
     pub(crate) fn lazy(self) -> PolarsResult<LazyFrame> {
@@ -43,128 +35,175 @@ impl Scan {
         LazyFrame::anonymous_scan(Arc::new(self), args)
     }
 
-    fn schema(&self) -> Schema {
+    /// Its columns, with their types in polars.
+    pub(crate) fn schema(&self) -> Schema {
         self.table.columns.iter().map(|column| (column.name.as_str().into(), source::data_type(column.kind))).collect()
     }
 
     /// What is read, for messages.
-    fn what(&self, wanted: &Wanted) -> String {
-        let names: Vec<&str> = wanted.columns.iter().map(PlSmallStr::as_str).take(4).collect();
-        let more = if wanted.columns.len() > 4 { ", …" } else { "" };
-        let doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner);
+    fn what(&self, doing: &str, columns: &[PlSmallStr]) -> String {
+        let names: Vec<&str> = columns.iter().map(PlSmallStr::as_str).take(4).collect();
+        let more = if columns.len() > 4 { ", …" } else { "" };
         format!("{doing} `{}` ({}{more})", self.table.name, names.join(", "))
     }
 
-    fn read(&self, wanted: &Wanted) -> Result<DataFrame> {
-        let own: Vec<&Asked> = wanted.columns.iter().filter_map(|name| self.table.column(name)).collect();
-        let rows = self.parts.iter().map(|(_, part)| part.rows()).collect::<Result<Vec<_>>>()?;
-        let all = rows.iter().copied().sum::<Option<u64>>();
-        let held = self.parts.iter().map(|(_, part)| part.held()).collect::<Result<Vec<_>>>()?;
-        let width: u64 = own.iter().map(|column| column.kind.bytes()).sum();
-        let certain = all.filter(|_| wanted.predicate.is_none() && wanted.rows.is_none()).unwrap_or(0);
-        let what = self.what(wanted);
-        self.budget.expect(&what, certain.saturating_mul(width), held.into_iter().max().unwrap_or(0))?;
+    /// The `columns` of the rows that `predicate` keeps of all, or of the first ones.
+    fn read(&self, columns: &[PlSmallStr], predicate: Option<Expr>, first: Option<usize>) -> Result<DataFrame> {
+        let doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let choice = Choice::of(&self.table, predicate);
+        let reading = Reading::new(self, &doing, columns, &choice)?;
+        let width: u64 = reading.own.iter().map(|column| column.kind.bytes()).sum();
+        let certain = reading.all.filter(|_| choice.is_any() && first.is_none()).unwrap_or(0);
+        reading.expect(certain.saturating_mul(width))?;
+        let empty = |column: &Asked| Column::new_empty(column.name.as_str().into(), &source::data_type(column.kind));
+        let none = DataFrame::new(0, reading.own.iter().map(empty).collect()).map_err(broken)?;
+        let take = |kept: &mut DataFrame, batch: DataFrame| {
+            let batch = texts(&self.table, batch, columns).map_err(broken)?;
+            reading.hold(batch.estimated_size() as u64)?;
+            kept.vstack_mut_owned(batch).map_err(broken).map(drop)
+        };
+        let kept = reading.all_pieces(first, &|| none.clone(), &take)?;
+        let mut whole = none;
+        kept.into_iter().try_for_each(|kept| whole.vstack_mut_owned(kept).map(drop)).map_err(broken)?;
+        Ok(whole)
+    }
+
+    /// What polars is given for an error of ours.
+    pub(crate) fn failed(&self, error: pktgen_core::Error) -> PolarsError {
+        let text = error.to_string();
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        PolarsError::ComputeError(text.into())
+    }
+}
+
+/// A scan under way.
+pub(crate) struct Reading<'a> {
+    scan: &'a Scan,
+    /// Its columns as they are decoded.
+    own: Vec<Asked>,
+    choice: &'a Choice,
+    what: String,
+    /// Rows of the table, if that is known.
+    all: Option<u64>,
+    done: AtomicU64,
+}
+
+/// Makes what pieces are gathered in.
+type New<'a, T> = &'a (dyn Fn() -> T + Sync);
+/// Gathers a batch of a piece.
+type Take<'a, T> = &'a (dyn Fn(&mut T, DataFrame) -> Result<()> + Sync);
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(scan: &'a Scan, doing: &str, columns: &[PlSmallStr], choice: &'a Choice) -> Result<Self> {
+        let own = columns.iter().filter_map(|name| scan.table.column(name)).map(as_codes).collect();
+        let rows = scan.parts.iter().map(|(_, part)| part.rows()).collect::<Result<Vec<_>>>()?;
+        let (what, all) = (scan.what(doing, columns), rows.into_iter().sum());
+        Ok(Reading { scan, own, choice, what, all, done: AtomicU64::new(0) })
+    }
+
+    /// Refuses what is known beforehand to be too much, `bytes` of rows.
+    pub(crate) fn expect(&self, bytes: u64) -> Result<()> {
+        let beside = self.scan.parts.iter().map(|(_, part)| part.held()).collect::<Result<Vec<_>>>()?;
+        self.scan.budget.expect(&self.what, bytes, beside.into_iter().max().unwrap_or(0))
+    }
+
+    /// Holds `bytes` more.
+    pub(crate) fn hold(&self, bytes: u64) -> Result<()> {
+        self.scan.budget.hold(&self.what, bytes, self.done.load(Ordering::Relaxed), self.all)
+    }
+
+    /// Gathers the kept rows, piece by piece, in the order of the pieces: those of the first rows, or of all, for which all cores work.
+    pub(crate) fn all_pieces<T: Send>(&self, first: Option<usize>, new: New<T>, take: Take<T>) -> Result<Vec<T>> {
         let mut pieces = Vec::new();
-        for (at, (_, part)) in self.parts.iter().enumerate() {
+        for (at, (_, part)) in self.scan.parts.iter().enumerate() {
             pieces.extend((0..part.pieces()?).map(|piece| (at, piece)));
         }
-        let mut reading = Reading::new(self, own, wanted, what, all)?;
-        // A decoder beside: rows are chosen here, in polars' own threads, which the decoder must not wait for.
-        if !self.parts.iter().all(|(_, part)| matches!(part, Part::Stream { .. })) {
-            reading.decode(&pieces, &mut |reading, at, batch| reading.take(at, batch))?;
-            return Ok(reading.kept);
-        }
-        thread::scope(|scope| {
-            let (sender, receiver) = mpsc::sync_channel(AHEAD);
-            let decoder = reading.clone();
-            scope.spawn(move || {
-                let mut decoder = decoder;
-                let hand_over = &mut |_: &mut Reading, at, batch| Ok(sender.send(Ok((at, batch))).is_ok());
-                // Whoever waits for the rest is gone if that cannot be said.
-                decoder.decode(&pieces, hand_over).unwrap_or_else(|fault| _ = sender.send(Err(fault)));
-            });
-            for batch in receiver {
-                let (at, batch) = batch?;
-                if !reading.take(at, batch)? {
+        let apart = self.scan.parts.iter().all(|(_, part)| !matches!(part, Part::Fates { .. } | Part::Metrics { .. }));
+        if first.is_some() || !apart {
+            let (mut left, mut gathered) = (first.unwrap_or(usize::MAX), new());
+            for piece in pieces.into_iter().take_while(|_| first != Some(0)) {
+                self.piece(piece, &mut left, &mut |batch| take(&mut gathered, batch))?;
+                if left == 0 {
                     break;
                 }
             }
-            Ok(reading.kept)
-        })
-    }
-}
-
-/// Takes a batch of a part; false if no more are needed.
-type Take<'a, 'b> = dyn FnMut(&mut Reading<'a>, usize, DataFrame) -> Result<bool> + 'b;
-
-/// A scan under way.
-#[derive(Clone)]
-struct Reading<'a> {
-    scan: &'a Scan,
-    own: Vec<&'a Asked>,
-    wanted: &'a Wanted,
-    what: String,
-    all: Option<u64>,
-    done: u64,
-    left: usize,
-    kept: DataFrame,
-}
-
-impl<'a> Reading<'a> {
-    fn new(scan: &'a Scan, own: Vec<&'a Asked>, wanted: &'a Wanted, what: String, all: Option<u64>) -> Result<Self> {
-        let column = |column: &&Asked| Column::new_empty(column.name.as_str().into(), &source::data_type(column.kind));
-        let kept = DataFrame::new(0, own.iter().map(column).collect()).map_err(broken)?;
-        Ok(Reading { scan, own, wanted, what, all, done: 0, left: wanted.rows.unwrap_or(usize::MAX), kept })
-    }
-
-    /// Decodes the pieces in their order, as long as more are taken.
-    fn decode(&mut self, pieces: &[(usize, usize)], take: &mut Take<'a, '_>) -> Result<()> {
-        for &(at, piece) in pieces {
-            let (run, part) = &self.scan.parts[at];
-            let of_part: Vec<&Asked> =
-                self.own.iter().filter(|column| run.is_none() || column.name != "run").copied().collect();
-            // Rows are counted even where no column of theirs is needed.
-            let first = &self.scan.table.columns[usize::from(run.is_some())];
-            let read: &[&Asked] = if of_part.is_empty() { std::slice::from_ref(&first) } else { &of_part };
-            let mut more = true;
-            part.read(piece, read, &mut |batch| {
-                more = take(self, at, batch)?;
-                Ok(more)
-            })?;
-            if !more {
-                break;
-            }
+            return Ok(vec![gathered]);
         }
-        Ok(())
+        let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (gathered, fault) = (Mutex::new(Vec::new()), Mutex::new(None));
+        let work = || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&piece) = pieces.get(at).filter(|_| !stopped.load(Ordering::Relaxed)) else { return };
+                let mut own = new();
+                match self.piece(piece, &mut usize::MAX.clone(), &mut |batch| take(&mut own, batch)) {
+                    Ok(()) => gathered.lock().unwrap_or_else(PoisonError::into_inner).push((at, own)),
+                    Err(error) => {
+                        stopped.store(true, Ordering::Relaxed);
+                        fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    }
+                }
+            }
+        };
+        // Threads of polars: it computes in them, and none may wait for another one.
+        RAYON.scope(|scope| (0..RAYON.current_num_threads().min(pieces.len())).for_each(|_| scope.spawn(|_| work())));
+        if let Some(fault) = fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(fault);
+        }
+        let mut gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
+        gathered.sort_by_key(|(at, _)| *at);
+        Ok(gathered.into_iter().map(|(_, own)| own).collect())
     }
 
-    /// Keeps the rows of a batch that the predicate chooses, of the first that are wanted: plans cut before they choose.
-    fn take(&mut self, at: usize, batch: DataFrame) -> Result<bool> {
-        let rows = batch.height();
-        self.done += rows as u64;
-        let batch = if rows > self.left { batch.head(Some(self.left)) } else { batch };
-        self.left -= batch.height();
-        let run = self.scan.parts[at].0.as_deref();
-        let batch = self.chosen(run, batch).map_err(query_fault)?;
-        self.scan.budget.hold(&self.what, batch.estimated_size() as u64, self.done, self.all)?;
-        self.kept.vstack_mut_owned(batch).map_err(broken)?;
-        Ok(self.left > 0)
+    /// Gives the kept rows of a piece to `take`, of those that are `left`: plans cut before they choose.
+    fn piece(
+        &self,
+        (at, piece): (usize, usize),
+        left: &mut usize,
+        take: &mut dyn FnMut(DataFrame) -> Result<()>,
+    ) -> Result<()> {
+        let (run, part) = &self.scan.parts[at];
+        if let Part::Stream(stream) = part
+            && !self.choice.may_keep(&self.scan.table, stream.file()?, piece)
+        {
+            let rows = part.counted(piece)?.unwrap_or(0);
+            self.done.fetch_add(rows as u64, Ordering::Relaxed);
+            *left -= (*left).min(rows);
+            return Ok(());
+        }
+        let of_part: Vec<&Asked> = self.own.iter().filter(|column| run.is_none() || column.name != "run").collect();
+        // Rows are counted even where no column of theirs is needed.
+        let first = as_codes(&self.scan.table.columns[usize::from(run.is_some())]);
+        let read: &[&Asked] = if of_part.is_empty() { &[&first] } else { &of_part };
+        let counted = if of_part.is_empty() { part.counted(piece)? } else { None };
+        let mut batch = |batch: DataFrame| {
+            self.done.fetch_add(batch.height() as u64, Ordering::Relaxed);
+            let batch = if batch.height() > *left { batch.head(Some(*left)) } else { batch };
+            *left -= batch.height();
+            let chosen =
+                self.with_run(run.as_deref(), batch).and_then(|batch| self.choice.kept(&self.scan.table, batch));
+            let chosen = chosen.map_err(query_fault)?;
+            if chosen.height() > 0 {
+                take(chosen)?;
+            }
+            Ok(*left > 0)
+        };
+        match counted {
+            Some(rows) => batch(DataFrame::new(rows, Vec::new()).map_err(broken)?).map(drop),
+            None => part.read(piece, read, &mut batch),
+        }
     }
 
-    /// The rows of a batch that the predicate keeps, with the column `run` if it is wanted.
-    fn chosen(&self, run: Option<&str>, batch: DataFrame) -> PolarsResult<DataFrame> {
+    /// A batch as the plan wants it, with the column `run` if it is wanted.
+    fn with_run(&self, run: Option<&str>, batch: DataFrame) -> PolarsResult<DataFrame> {
         let rows = batch.height();
-        let cell = |column: &&Asked| match run {
+        let cell = |column: &Asked| match run {
             Some(run) if column.name == "run" => {
                 Ok(Column::new_scalar("run".into(), Scalar::from(PlSmallStr::from_str(run)), rows))
             }
             _ => batch.column(&column.name).cloned(),
         };
-        let batch = DataFrame::new(rows, self.own.iter().map(cell).collect::<PolarsResult<_>>()?)?;
-        match &self.wanted.predicate {
-            Some(predicate) => batch.lazy().filter(predicate.clone()).collect(),
-            None => Ok(batch),
-        }
+        DataFrame::new(rows, self.own.iter().map(cell).collect::<PolarsResult<_>>()?)
     }
 }
 
@@ -182,7 +221,7 @@ fn of_statement(predicate: Expr) -> Option<Expr> {
 }
 
 /// A predicate may be wrong in itself, such as a division by text.
-fn query_fault(fault: PolarsError) -> pktgen_core::Error {
+pub(crate) fn query_fault(fault: PolarsError) -> pktgen_core::Error {
     pktgen_core::Error::config(fault.to_string())
 }
 
@@ -194,12 +233,7 @@ impl AnonymousScan for Scan {
     fn scan(&self, args: AnonymousScanArgs) -> PolarsResult<DataFrame> {
         let all = || self.table.columns.iter().map(|column| column.name.as_str().into()).collect();
         let columns = args.with_columns.map_or_else(all, |columns| columns.to_vec());
-        let wanted = Wanted { columns, predicate: args.predicate.and_then(of_statement), rows: args.n_rows };
-        self.read(&wanted).map_err(|error| {
-            let text = error.to_string();
-            self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-            PolarsError::ComputeError(text.into())
-        })
+        self.read(&columns, args.predicate.and_then(of_statement), args.n_rows).map_err(|error| self.failed(error))
     }
 
     fn allows_predicate_pushdown(&self) -> bool {

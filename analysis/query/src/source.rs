@@ -2,19 +2,16 @@
 //!
 //! Called by [`crate::scan`], part by part, for the columns that a query needs.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
-use pktgen_core::arrow::array::RecordBatch;
-use pktgen_core::record::{Edition, PacketId, SENT};
-use pktgen_core::regular::check_regular;
-use pktgen_core::{Error, Result, footer, quiet};
+use pktgen_core::record::{PacketId, SENT};
+use pktgen_core::{Error, Result};
 use pktgen_records::batches::Batches;
 use pktgen_records::fates::frame_bytes;
 use pktgen_records::frame::frame;
 use pktgen_records::run::RunData;
+use pktgen_records::stream_file::StreamFile;
 use pktgen_records::{Line, Options, analyze_run_with};
 use polars::prelude::*;
 
@@ -30,7 +27,7 @@ pub(crate) type Sink<'a> = dyn FnMut(DataFrame) -> Result<bool> + 'a;
 /// The rows of a table that are of one file or run.
 pub(crate) enum Part {
     /// A stream of a run.
-    Stream { path: PathBuf, name: &'static str },
+    Stream(Stream),
     /// What became of a run's packets.
     Fates { dir: PathBuf, no_verify: bool },
     /// The metrics of a run.
@@ -41,32 +38,39 @@ pub(crate) enum Part {
     Capture { path: PathBuf, cluster: i64, formats: Vec<String> },
 }
 
-/// A Parquet file of a stream, and what its footer says.
-fn open(path: &Path) -> Result<(File, ArrowReaderMetadata)> {
-    check_regular(path)?;
-    let file = File::open(path).map_err(Error::io("read", path))?;
-    footer::check(&file, path, footer::OUR_ROWS)?;
-    let loaded = quiet::attempt(|| ArrowReaderMetadata::load(&file, Default::default()));
-    let torn =
-        |fault: String| format!("it is not a complete Parquet file ({fault}); was the run killed while writing it?");
-    let metadata = loaded.ok_or_else(|| gave_up(path))?.map_err(|fault| Error::data(path, torn(fault.to_string())))?;
-    Ok((file, metadata))
+/// A stream of a run, whose file is opened once.
+pub(crate) struct Stream {
+    path: PathBuf,
+    name: &'static str,
+    file: OnceLock<StreamFile>,
 }
 
-fn gave_up(path: &Path) -> Error {
-    Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again")
+impl Stream {
+    pub(crate) fn new(path: PathBuf, name: &'static str) -> Stream {
+        Stream { path, name, file: OnceLock::new() }
+    }
+
+    pub(crate) fn file(&self) -> Result<&StreamFile> {
+        if self.file.get().is_none() {
+            // Another thread may have opened it meanwhile.
+            let _ = self.file.set(StreamFile::open(&self.path, self.name)?);
+        }
+        let unopened = || Error::Invalid(format!("{} was not opened; please report this", self.path.display()));
+        self.file.get().ok_or_else(unopened)
+    }
 }
 
-/// Rows of a stream's file.
-fn rows_of(path: &Path) -> Result<u64> {
-    Ok(open(path)?.1.metadata().file_metadata().num_rows().max(0) as u64)
+/// Transmissions of the run in `dir`; none if it has no records of them.
+fn transmissions(dir: &Path) -> Result<u64> {
+    let path = dir.join(format!("{SENT}.parquet"));
+    if path.exists() { Ok(StreamFile::open(&path, SENT)?.rows() as u64) } else { Ok(0) }
 }
 
 impl Part {
     /// Pieces that can be read apart: row groups.
     pub(crate) fn pieces(&self) -> Result<usize> {
         match self {
-            Part::Stream { path, .. } => Ok(open(path)?.1.metadata().num_row_groups()),
+            Part::Stream(stream) => Ok(stream.file()?.footer().num_row_groups()),
             _ => Ok(1),
         }
     }
@@ -74,20 +78,25 @@ impl Part {
     /// Its rows; none if that is known when they are read only.
     pub(crate) fn rows(&self) -> Result<Option<u64>> {
         match self {
-            Part::Stream { path, .. } => rows_of(path).map(Some),
-            Part::Fates { dir, .. } => rows_of(&dir.join(format!("{SENT}.parquet"))).map(Some),
+            Part::Stream(stream) => Ok(Some(stream.file()?.rows() as u64)),
+            Part::Fates { dir, .. } => transmissions(dir).map(Some),
             Part::Rows(frame) => Ok(Some(frame.height() as u64)),
             Part::Metrics { .. } | Part::Capture { .. } => Ok(None),
+        }
+    }
+
+    /// Rows of one of its pieces, if that is known without reading.
+    pub(crate) fn counted(&self, piece: usize) -> Result<Option<usize>> {
+        match self {
+            Part::Stream(stream) => Ok(Some(stream.file()?.footer().row_group(piece).num_rows().max(0) as usize)),
+            _ => Ok(None),
         }
     }
 
     /// Bytes that reading it holds beside its rows.
     pub(crate) fn held(&self) -> Result<u64> {
         match self {
-            Part::Fates { dir, .. } | Part::Metrics { dir, .. } => {
-                let sent = dir.join(format!("{SENT}.parquet"));
-                Ok(if sent.exists() { frame_bytes(rows_of(&sent)?) } else { 0 })
-            }
+            Part::Fates { dir, .. } | Part::Metrics { dir, .. } => transmissions(dir).map(frame_bytes),
             _ => Ok(0),
         }
     }
@@ -95,7 +104,7 @@ impl Part {
     /// Gives `columns` of one of its pieces to `sink`, batch by batch.
     pub(crate) fn read(&self, piece: usize, columns: &[&Asked], sink: &mut Sink) -> Result<()> {
         match self {
-            Part::Stream { path, name } => read_stream(path, name, piece, columns, sink),
+            Part::Stream(stream) => read_stream(stream.file()?, piece, columns, sink),
             Part::Fates { dir, no_verify } => fates::read(&RunData::open_with(dir, *no_verify)?, columns, sink),
             Part::Metrics { dir, no_verify } => {
                 let options = Options { no_verify: *no_verify, ..Options::default() };
@@ -140,50 +149,32 @@ fn in_slices(frame: DataFrame, sink: &mut Sink) -> Result<()> {
     Ok(())
 }
 
-fn read_stream(path: &Path, name: &str, group: usize, columns: &[&Asked], sink: &mut Sink) -> Result<()> {
-    let (file, metadata) = open(path)?;
-    let mut wanted: Vec<&str> = Vec::new();
+fn read_stream(file: &StreamFile, group: usize, columns: &[&Asked], sink: &mut Sink) -> Result<()> {
+    let (path, mut wanted) = (file.path(), Vec::<&'static str>::new());
     for column in columns {
-        let sources: &[&str] = match &column.made {
-            Made::Of(source) | Made::Names(source, _) | Made::Bits(source, ..) => std::slice::from_ref(source),
+        let sources: &[&'static str] = match &column.made {
+            Made::Of(source) | Made::Names(source, _) | Made::Codes(source, _) | Made::Bits(source, ..) => &[*source],
             Made::Packet => &["worker", "seq", "attempt"],
             Made::Otherwise => &[],
         };
         wanted.extend(sources.iter().filter(|source| !wanted.contains(*source)).copied().collect::<Vec<_>>());
     }
-    let torn =
-        |fault: &dyn std::fmt::Display| Error::data(path, format!("it is damaged: {fault}; run the experiment again"));
-    let edition = Edition::of(path, name, metadata.schema()).map_err(|fault| Error::data(path, fault))?;
-    let place = |name: &&str| {
-        let missing =
-            |_| Error::data(path, format!("a column is missing (\"{name}\"); is this a stream of a pktgen run?"));
-        metadata.schema().index_of(name).map_err(missing)
-    };
-    let places = edition.sources(&wanted).iter().map(place).collect::<Result<Vec<_>>>()?;
-    let mut at = (0..group).map(|group| metadata.metadata().row_group(group).num_rows() as usize).sum::<usize>();
-    let begin = || {
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone());
-        let mask = ProjectionMask::roots(builder.parquet_schema(), places);
-        builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(ROWS).build()
-    };
-    let mut batches = quiet::attempt(begin).ok_or_else(|| gave_up(path))?.map_err(|fault| torn(&fault))?;
-    loop {
-        let next = quiet::attempt(|| batches.next()).ok_or_else(|| gave_up(path))?;
-        let Some(batch) = next else { return Ok(()) };
-        let batch: RecordBatch =
-            edition.read(batch.map_err(|fault| torn(&fault))?, &wanted).map_err(|fault| torn(&fault))?;
+    let mut at = (0..group).map(|group| file.footer().row_group(group).num_rows() as usize).sum::<usize>();
+    let mut batches = file.read(&wanted, Some(group), ROWS)?;
+    while let Some(batch) = batches.next_batch()? {
         let rows = batch.num_rows();
         let own = frame(batch).map_err(|fault| Error::data(path, fault.to_string()))?;
         let cells = columns.iter().map(|column| made(path, &own, column, at)).collect::<Result<Vec<_>>>()?;
         at += rows;
         if !sink(DataFrame::new(rows, cells).map_err(broken)?)? {
-            return Ok(());
+            break;
         }
     }
+    Ok(())
 }
 
 /// The column that `asked` is of the columns in the file; its first row is row `at` there.
-fn made(path: &Path, own: &DataFrame, asked: &Asked, at: usize) -> Result<Column> {
+pub(crate) fn made(path: &Path, own: &DataFrame, asked: &Asked, at: usize) -> Result<Column> {
     let name = PlSmallStr::from_str(&asked.name);
     let numbers = |source: &str| -> Result<UInt64Chunked> {
         let column = source_column(path, own, source, Kind::Unsigned, false)?;
@@ -192,6 +183,21 @@ fn made(path: &Path, own: &DataFrame, asked: &Asked, at: usize) -> Result<Column
     match asked.made {
         Made::Of(source) => Ok(source_column(path, own, source, asked.kind, asked.optional)?.with_name(name)),
         Made::Names(source, names) => named(path, own, asked, source, |code| names.get(code).copied(), at),
+        Made::Codes(source, names) => {
+            let codes = checked(path, own, source, Kind::Unsigned, asked.optional)?;
+            let codes = cast(path, codes, source, &DataType::UInt32)?.with_name(name);
+            let known = codes.u32().map_err(broken)?;
+            if known.max().is_some_and(|most| most as usize >= names.len()) {
+                let row = known.iter().position(|code| code.is_some_and(|code| code as usize >= names.len()));
+                let row = row.unwrap_or_default();
+                let code = known.get(row).unwrap_or_default();
+                return Err(Error::data(
+                    path,
+                    format!("row {}: {source} {code} is not known; update pktgen", at + row),
+                ));
+            }
+            Ok(codes)
+        }
         Made::Packet => {
             let [workers, seqs, attempts] = ["worker", "seq", "attempt"].map(numbers);
             let (workers, seqs, attempts) = (workers?, seqs?, attempts?);
@@ -210,6 +216,18 @@ fn made(path: &Path, own: &DataFrame, asked: &Asked, at: usize) -> Result<Column
 
 /// A column of a file in the type of its table.
 fn source_column(path: &Path, own: &DataFrame, source: &str, kind: Kind, optional: bool) -> Result<Column> {
+    cast(path, checked(path, own, source, kind, optional)?, source, &data_type(kind))
+}
+
+fn cast(path: &Path, column: &Column, source: &str, to: &DataType) -> Result<Column> {
+    if column.dtype() == to {
+        return Ok(column.clone());
+    }
+    column.strict_cast(to).map_err(|fault| Error::data(path, format!("column \"{source}\": {fault}")))
+}
+
+/// A column of a file that a table's type holds.
+fn checked<'a>(path: &Path, own: &'a DataFrame, source: &str, kind: Kind, optional: bool) -> Result<&'a Column> {
     let column = own.column(source).map_err(|_| Error::data(path, format!("it has no column \"{source}\"")))?;
     let found = column.dtype();
     let fits = match kind {
@@ -227,7 +245,7 @@ fn source_column(path: &Path, own: &DataFrame, source: &str, kind: Kind, optiona
     if empty > 0 && !optional {
         return Err(Error::data(path, format!("column \"{source}\" has {empty} empty values but must have none")));
     }
-    column.strict_cast(&data_type(kind)).map_err(|fault| Error::data(path, format!("column \"{source}\": {fault}")))
+    Ok(column)
 }
 
 /// The names of the codes of a column.

@@ -12,8 +12,9 @@ use sqlparser::ast::{
     TableFactor, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
+use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::exact::GUARD;
 use crate::memory::deep;
@@ -38,6 +39,15 @@ pub(crate) struct Statement {
     pub(crate) explains: bool,
     /// The tables that it names.
     pub(crate) tables: BTreeSet<String>,
+}
+
+/// The column is a keyword of Hive's dialect, which ends lists of columns: behind a comma it is read as a column if it is quoted.
+fn quote_cluster(token: &mut TokenWithSpan) {
+    if let Token::Word(word) = &mut token.token
+        && word.value == "cluster"
+    {
+        *word = Word { value: word.value.clone(), quote_style: Some('"'), keyword: Keyword::NoKeyword };
+    }
 }
 
 fn at(place: Location, what: impl std::fmt::Display) -> Error {
@@ -68,7 +78,8 @@ impl Statement {
             return Err(Error::config(format!("SQL: the statement has {} bytes, and may have {BYTES}", text.len())));
         }
         let tokens = Tokenizer::new(&GenericDialect, text).tokenize_with_location();
-        let tokens = tokens.map_err(|fault| at(fault.location, fault.message))?;
+        let mut tokens = tokens.map_err(|fault| at(fault.location, fault.message))?;
+        tokens.iter_mut().for_each(quote_cluster);
         let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
         if words > TOKENS {
             return Err(Error::config(format!(
@@ -102,7 +113,9 @@ impl Statement {
         };
         let mut check = Check { tables, ctes: BTreeSet::new(), named: BTreeSet::new() };
         let mut names = Names::default();
-        let _ = query.visit(&mut names);
+        if let ControlFlow::Break(fault) = query.visit(&mut names) {
+            return Err(fault);
+        }
         check.ctes = names.ctes;
         if let ControlFlow::Break(fault) = query.visit(&mut check) {
             return Err(fault);
@@ -172,11 +185,16 @@ struct Names {
 }
 
 impl Visitor for Names {
-    type Break = ();
+    type Break = Error;
 
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
         let with = query.with.iter().flat_map(|with| &with.cte_tables);
-        self.ctes.extend(with.map(|cte| cte.alias.name.value.clone()));
+        for cte in with {
+            if !self.ctes.insert(cte.alias.name.value.clone()) {
+                let what = format!("\"{}\" is the name of another query: give each its own", cte.alias.name.value);
+                return ControlFlow::Break(at(cte.alias.name.span.start, what));
+            }
+        }
         ControlFlow::Continue(())
     }
 }

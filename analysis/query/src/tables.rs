@@ -6,13 +6,11 @@
 use pktgen_capture::tables::TABLES;
 use pktgen_core::column::{Data, StreamTable};
 use pktgen_core::record::{Action, BOOKS, Heat, ITERATIONS, RECEIVED, RESULTS, Reason, SENT, STATES, STREAMS, SumOk};
+use pktgen_records::fates::Fate;
 use serde_json::json;
 
 /// Streams of run dirs that are tables, in the order in which they are listed.
 const OF_STREAMS: [&str; 6] = [SENT, BOOKS, RECEIVED, RESULTS, ITERATIONS, STATES];
-/// Names of what became of a packet, in the order of their codes.
-pub(crate) const FATES: [&str; 8] =
-    ["withheld", "in_flight", "delivered_alone", "delivered_merged", "subsumed", "outranked", "dropped", "unaccounted"];
 
 /// What cells hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +66,8 @@ pub(crate) enum Made {
     Of(&'static str),
     /// The names of the codes in that column.
     Names(&'static str, &'static [&'static str]),
+    /// Those codes: places in the names.
+    Codes(&'static str, &'static [&'static str]),
     /// The packet that a row of `sent` is.
     Packet,
     /// Worker, sequence number or attempt of a packet: the bits from one on, so many.
@@ -202,7 +202,11 @@ fn columns_of(stream: &StreamTable) -> Vec<QueryColumn> {
 
 fn fates() -> QueryTable {
     use Kind::{Integer, Text, Unsigned};
-    let of_reason = "Code of `reason`.";
+    let of_codes = |made: Made, column: QueryColumn| QueryColumn { made, ..column };
+    let about = format!("One of {}. What is merged shares the fate of what carries it.", Fate::NAMES.join(", "));
+    let t_ps = "When it ended: was received, dropped, or made way; empty where it did not end, or that is unknown.";
+    let aggregate = "The packet in which it ended: itself, unless it was merged; joins `received.packet`. Empty where it did not end.";
+    let (fate, reason) = (Made::Names("fate", &Fate::NAMES), Made::Names("reason", &Reason::NAMES));
     QueryTable {
         name: "fates",
         row: "one transmission of a worker, and what became of it",
@@ -214,27 +218,12 @@ fn fates() -> QueryTable {
             maybe("job", Integer, "number", "As in `sent`. Empty but in training."),
             column("seq", Integer, "number", "Number of the update at its worker."),
             column("attempt", Integer, "number", "0 for the first transmission."),
-            column(
-                "fate",
-                Text,
-                "name",
-                format!("One of {}. What is merged shares the fate of what carries it.", FATES.join(", ")),
-            ),
-            column("fate_code", Integer, "code", "Its place in that list, from 0."),
-            maybe("reason", Text, "name", "Why it was dropped; empty for other fates."),
-            maybe("reason_code", Integer, "code", of_reason),
-            maybe(
-                "t_ps",
-                Integer,
-                "ps",
-                "When it ended: was received, dropped, or made way; empty where it did not end, or that is unknown.",
-            ),
-            maybe(
-                "aggregate",
-                Unsigned,
-                "number",
-                "The packet in which it ended: itself, unless it was merged; joins `received.packet`. Empty where it did not end.",
-            ),
+            of_codes(fate, column("fate", Text, "name", about)),
+            of_codes(Made::Of("fate"), column("fate_code", Integer, "code", "Its place in that list, from 0.")),
+            of_codes(reason, maybe("reason", Text, "name", "Why it was dropped; empty for other fates.")),
+            of_codes(Made::Of("reason"), maybe("reason_code", Integer, "code", "Code of `reason`.")),
+            maybe("t_ps", Integer, "ps", t_ps),
+            maybe("aggregate", Unsigned, "number", aggregate),
         ],
     }
 }

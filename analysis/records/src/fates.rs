@@ -68,17 +68,29 @@ impl Fate {
         FATES.get(usize::from(code)).copied().unwrap_or_else(dropped)
     }
 
-    /// Its name, as in tables; drops are told apart by their reasons.
-    pub fn name(self) -> &'static str {
+    /// Names of fates in tables, in the order of their codes there; drops are told apart by their reasons.
+    pub const NAMES: [&'static str; 8] = [
+        "withheld",
+        "in_flight",
+        "delivered_alone",
+        "delivered_merged",
+        "subsumed",
+        "outranked",
+        "dropped",
+        "unaccounted",
+    ];
+
+    /// Its code in tables: the place of its name.
+    pub fn place(self) -> u8 {
         match self {
-            Fate::InFlight => "in_flight",
-            Fate::DeliveredAlone => "delivered_alone",
-            Fate::DeliveredMerged => "delivered_merged",
-            Fate::Subsumed => "subsumed",
-            Fate::Outranked => "outranked",
-            Fate::Unaccounted => "unaccounted",
-            Fate::Withheld => "withheld",
-            Fate::Dropped(_) => "dropped",
+            Fate::Withheld => 0,
+            Fate::InFlight => 1,
+            Fate::DeliveredAlone => 2,
+            Fate::DeliveredMerged => 3,
+            Fate::Subsumed => 4,
+            Fate::Outranked => 5,
+            Fate::Dropped(_) => 6,
+            Fate::Unaccounted => 7,
         }
     }
 }

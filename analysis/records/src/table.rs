@@ -1,39 +1,31 @@
 //! Reading Parquet files, batch by batch or whole, into plain columns; and writing metric lines as a table.
 //!
-//! Called by [`crate::stream`] and [`crate::run`] for the streams. Everything that can be wrong with a file that
-//! another program wrote (truncated, other columns, other types, nulls) becomes a message here.
+//! Called by [`crate::stream`] and [`crate::run`] for the streams. [`crate::stream_file`] has messages for files that are not whole; other
+//! columns, other types and nulls are messages here.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
-use parquet::arrow::{ArrowWriter, ProjectionMask};
+use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use pktgen_core::arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchReader,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch,
 };
-use pktgen_core::arrow::datatypes::{Float32Type, Int64Type, Schema, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
-use pktgen_core::record::Edition;
-use pktgen_core::regular::check_regular;
+use pktgen_core::arrow::datatypes::{Float32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use pktgen_core::whole::write_whole;
-use pktgen_core::{Error, Result, footer, quiet};
+use pktgen_core::{Error, Result};
 use polars::prelude::{DataFrame, PolarsError};
 
 use crate::frame;
+use crate::stream_file::{StreamBatches, StreamFile};
 
 /// Rows that are decoded at a time; few in tests, so that there are several batches.
 const ROWS: usize = if cfg!(test) { 16 } else { 1 << 13 };
 
-type EditionOf<'a> = &'a dyn Fn(&Schema) -> std::result::Result<Edition, String>;
-
 /// Some columns of a Parquet file that is read batch by batch.
 pub(crate) struct Reader {
-    path: PathBuf,
-    columns: Vec<&'static str>,
-    edition: Edition,
-    batches: ParquetRecordBatchReader,
-    rows: usize,
+    file: StreamFile,
+    batches: StreamBatches,
     /// Rows before the next batch; none before the first, which a file without rows has, too.
     row: Option<usize>,
 }
@@ -48,60 +40,33 @@ pub(crate) struct Table {
 impl Reader {
     /// Opens the file of a stream, whatever version of the schema it has.
     pub(crate) fn stream(path: &Path, stream: &str, columns: &[&'static str]) -> Result<Reader> {
-        Reader::open(path, columns, &|schema| Edition::of(path, stream, schema))
+        Reader::of(StreamFile::open(path, stream)?, columns)
     }
 
-    fn open(path: &Path, columns: &[&'static str], edition: EditionOf) -> Result<Reader> {
-        check_regular(path)?;
-        let file = File::open(path).map_err(Error::io("read", path))?;
-        footer::check(&file, path, footer::OUR_ROWS)?;
-        let opened = quiet::attempt(|| Reader::decoder(file, columns, edition)).ok_or_else(|| gave_up(path))?;
-        let (batches, edition, rows) = opened.map_err(|fault| Error::data(path, fault))?;
-        Ok(Reader { path: path.to_owned(), columns: columns.to_vec(), edition, batches, rows, row: None })
-    }
-
-    fn decoder(
-        file: File,
-        columns: &[&'static str],
-        edition: EditionOf,
-    ) -> std::result::Result<(ParquetRecordBatchReader, Edition, usize), String> {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|fault| torn(&fault))?;
-        let place = |name: &&str| {
-            let missing = |_| format!("a column is missing (\"{name}\"); is this a stream of a pktgen run?");
-            builder.schema().index_of(name).map_err(missing)
-        };
-        let edition = edition(builder.schema())?;
-        let sources = edition.sources(columns);
-        let places = sources.iter().map(place).collect::<std::result::Result<Vec<_>, _>>()?;
-        let mask = ProjectionMask::roots(builder.parquet_schema(), places);
-        let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
-        let batches = builder.with_projection(mask).with_batch_size(ROWS).build().map_err(|fault| torn(&fault))?;
-        Ok((batches, edition, rows))
+    fn of(file: StreamFile, columns: &[&'static str]) -> Result<Reader> {
+        let batches = file.read(columns, None, ROWS)?;
+        Ok(Reader { file, batches, row: None })
     }
 
     /// How many rows there are, as the file says.
     pub(crate) fn rows(&self) -> usize {
-        self.rows
+        self.file.rows()
     }
 
     /// The next batch; none at the end. A file without rows has one without rows.
     pub(crate) fn next_table(&mut self) -> Result<Option<Table>> {
-        // The decoder asserts on some corrupt pages; a damaged file must not end the program.
-        let next = quiet::attempt(|| self.batches.next()).ok_or_else(|| gave_up(&self.path))?;
-        let batch = match next {
+        let batch = match self.batches.next_batch()? {
             None if self.row.is_some() => return Ok(None),
-            None => RecordBatch::new_empty(self.batches.schema()),
-            Some(batch) => batch.map_err(|fault| Error::data(&self.path, torn(&fault)))?,
+            None => self.batches.empty()?,
+            Some(batch) => batch,
         };
-        let batch =
-            self.edition.read(batch, &self.columns).map_err(|fault| Error::data(&self.path, fault.to_string()))?;
         let first_row = self.row.unwrap_or(0);
         self.row = Some(first_row + batch.num_rows());
-        Ok(Some(Table { path: self.path.clone(), batches: vec![batch], first_row }))
+        Ok(Some(Table { path: self.file.path().to_owned(), batches: vec![batch], first_row }))
     }
 
     fn whole(mut self) -> Result<Table> {
-        let mut whole = Table { path: self.path.clone(), batches: Vec::new(), first_row: 0 };
+        let mut whole = Table { path: self.file.path().to_owned(), batches: Vec::new(), first_row: 0 };
         while let Some(mut table) = self.next_table()? {
             whole.batches.append(&mut table.batches);
         }
@@ -109,18 +74,10 @@ impl Reader {
     }
 }
 
-fn gave_up(path: &Path) -> Error {
-    Error::data(path, "the Parquet decoder gave up: the file is damaged; run the experiment again")
-}
-
-fn torn(fault: &dyn std::fmt::Display) -> String {
-    format!("it is not a complete Parquet file ({fault}); was the run killed while writing it?")
-}
-
 impl Table {
     /// Reads `columns` of `path`.
     pub(crate) fn read(path: &Path, columns: &[&'static str]) -> Result<Table> {
-        Reader::open(path, columns, &|_| Ok(Edition::CURRENT))?.whole()
+        Reader::of(StreamFile::open_current(path)?, columns)?.whole()
     }
 
     /// Reads `columns` of the file of a stream, whatever version of the schema it has.

@@ -1,6 +1,6 @@
 //! Fates as a table like any other: a row per transmission, in the order of `sent`, as frames of polars batch by batch.
 //!
-//! For queries. A frame has `packet`, `worker`, `cluster` (of training, the job), `seq`, `attempt`, `t_gen_ps`, `fate`, `reason` (of drops), `t_ps`
+//! For queries. A frame has `packet`, `worker`, `cluster` (of training, the job), `seq`, `attempt`, `t_gen_ps`, `fate` (its place in [`Fate::NAMES`]), `reason` (its code, of drops), `t_ps`
 //! (when it ended; none in flight) and `aggregate` (the packet in which it ended). Two passes: one resolves, the other one writes.
 
 use pktgen_core::record::PacketId;
@@ -54,7 +54,7 @@ fn frame(sent: &SentColumns, resolver: &Resolver) -> PolarsResult<DataFrame> {
     let numbers: Vec<Option<u32>> = ids.iter().map(|id| resolver.packets.number(*id)).collect();
     let fates: Vec<Option<Fate>> = numbers.iter().map(|number| Some(resolver.packets.fate((*number)?))).collect();
     let reason = |fate: &Option<Fate>| match fate {
-        Some(Fate::Dropped(reason)) => Some(reason.name()),
+        Some(Fate::Dropped(reason)) => Some(*reason as u8),
         _ => None,
     };
     let end = |number: &Option<u32>| resolver.end_of((*number)?);
@@ -68,7 +68,7 @@ fn frame(sent: &SentColumns, resolver: &Resolver) -> PolarsResult<DataFrame> {
         Column::new("seq".into(), &sent.seq),
         Column::new("attempt".into(), &sent.attempt),
         Column::new("t_gen_ps".into(), &sent.t_gen_ps),
-        Column::new("fate".into(), fates.iter().map(|fate| Some((*fate)?.name())).collect::<Vec<_>>()),
+        Column::new("fate".into(), fates.iter().map(|fate| Some((*fate)?.place())).collect::<Vec<_>>()),
         Column::new("reason".into(), fates.iter().map(reason).collect::<Vec<_>>()),
         Column::new("t_ps".into(), times),
         Column::new("aggregate".into(), aggregate),
@@ -99,12 +99,11 @@ mod tests {
         })
         .unwrap();
         let [frame] = frames.as_slice() else { panic!("one batch") };
-        let text = |name: &str| -> Vec<Option<String>> {
-            frame.column(name).unwrap().str().unwrap().iter().map(|text| text.map(str::to_owned)).collect()
-        };
+        let codes = |name: &str| -> Vec<Option<u8>> { frame.column(name).unwrap().u8().unwrap().iter().collect() };
         let fate = ["delivered_merged", "delivered_merged", "dropped", "subsumed", "in_flight", "withheld"];
-        assert_eq!(text("fate"), fate.map(|fate| Some(fate.to_owned())));
-        assert_eq!(text("reason"), [None, None, Some("queue_full".to_owned()), None, None, None]);
+        let names = codes("fate").into_iter().map(|code| Fate::NAMES[usize::from(code.unwrap())]);
+        assert_eq!(names.collect::<Vec<_>>(), fate);
+        assert_eq!(codes("reason"), [None, None, Some(Reason::QueueFull as u8), None, None, None]);
         let times: Vec<_> = frame.column("t_ps").unwrap().i64().unwrap().iter().collect();
         assert_eq!(times, [Some(9), Some(9), Some(3), Some(4), None, None]);
         let id = |worker: u32| Some(PacketId::new(worker, 0, 0).0);

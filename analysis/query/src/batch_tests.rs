@@ -1,0 +1,287 @@
+//! Row groups that are skipped and groups that are gathered, against polars over the whole table: random predicates, keys and aggregates.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+use pktgen_core::record::{PacketId, Reason};
+use pktgen_records::batches::Batches;
+use pktgen_records::testing::{Dice, Story};
+use polars::prelude::*;
+use polars::sql::SQLContext;
+use tempfile::TempDir;
+
+use crate::choice::Choice;
+use crate::exact::Functions;
+use crate::grouped::in_batches;
+use crate::memory::Budget;
+use crate::scan::{Fault, Scan};
+use crate::source::{Part, Stream};
+use crate::statement::Statement;
+use crate::tables::{QueryTable, of_runs};
+use crate::{Database, Options, QueryAnswer};
+
+/// Rows of a row group.
+const GROUP: usize = 200;
+const ROWS: usize = 3000;
+/// Columns that runs made by hand have.
+const OF_SENT: &str = "t_gen_ps, t_sent_ps, cluster, job, worker, seq, attempt, bytes, reward, packet";
+
+/// A whole number below `most`.
+fn below(dice: &mut Dice, most: usize) -> usize {
+    (dice.uniform() * most as f64) as usize
+}
+
+fn one<'a>(dice: &mut Dice, of: &[&'a str]) -> &'a str {
+    of[below(dice, of.len())]
+}
+
+/// A run whose files have many row groups.
+fn run() -> TempDir {
+    let (mut story, mut dice, mut t) = (Story::new(), Dice::new(23), 0);
+    for row in 0..ROWS {
+        let (worker, seq) = (below(&mut dice, 9) as u32, (row / 10) as u32);
+        let id = PacketId::new(worker, seq, 0);
+        t += below(&mut dice, 1000) as i64;
+        story.sent_seq(worker, seq, t, (row % 7 != 0).then_some(t + 5), (worker / 3) as u16);
+        match below(&mut dice, 4) {
+            0 => story.dropped(t, (row % 3) as u16, worker, Reason::ALL[below(&mut dice, 3)]),
+            1 => story.dropped_seq(t, worker, seq),
+            2 => story.merged_into(t, id, PacketId::new(worker, seq + 1, 0)),
+            _ => story.queued(t, (row % 3) as u16, worker),
+        };
+    }
+    story.records.sent.reward = (0..ROWS).map(|row| (row % 5 != 0).then_some(row as f32 / 7.0 - 100.0)).collect();
+    let folder = tempfile::tempdir().unwrap();
+    story.write(folder.path());
+    for name in ["sent", "books"] {
+        in_groups(&folder.path().join(format!("{name}.parquet")));
+    }
+    folder
+}
+
+/// Writes a file anew, with row groups of [`GROUP`] rows.
+fn in_groups(path: &Path) {
+    let mut batches = Batches::open(path).unwrap();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(GROUP)).build();
+    let mut file = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut file, batches.schema(), Some(properties)).unwrap();
+    while let Some(batch) = batches.next_batch().unwrap() {
+        writer.write(&batch).unwrap();
+    }
+    writer.close().unwrap();
+    std::fs::write(path, file).unwrap();
+}
+
+struct Whole {
+    database: Database,
+    tables: Vec<QueryTable>,
+    frames: Vec<(&'static str, DataFrame)>,
+}
+
+impl Whole {
+    fn of(folder: &Path) -> Whole {
+        let database = Database::open(folder, Options { no_verify: true, memory: 1 << 30 }).unwrap();
+        let frame = |of: &str, name| database.query(&format!("SELECT {of} FROM {name}")).unwrap().0;
+        let frames = [("sent", OF_SENT), ("books", "*")].map(|(name, of)| (name, frame(of, name)));
+        assert!(frames.iter().all(|(_, frame)| frame.height() == ROWS), "{frames:?}");
+        Whole { database, tables: of_runs(&[]), frames: frames.into() }
+    }
+
+    /// The answer of polars over frames of all rows.
+    fn by_polars(&self, sql: &str) -> PolarsResult<DataFrame> {
+        let mut context = SQLContext::new().with_function_registry(Functions::all());
+        self.frames.iter().for_each(|(name, frame)| context.register(name, frame.clone().lazy()));
+        let statement = Statement::parse(sql, &self.tables).unwrap();
+        Ok(QueryAnswer::of(context.execute(&statement.guarded)?.collect()?).unwrap().0)
+    }
+
+    /// Compares the answers, but for the order of their rows and the last bits of floats; whether there is one.
+    fn compare(&self, sql: &str) -> bool {
+        match (self.database.query(sql), self.by_polars(sql)) {
+            (Ok(ours), Ok(theirs)) => {
+                assert_eq!(ours.0.schema(), theirs.schema(), "{sql}");
+                assert_eq!(rows(&ours.0), rows(&theirs), "{sql}");
+                true
+            }
+            (Err(_), Err(_)) => false,
+            (ours, theirs) => panic!("{sql}: {ours:?}, and polars {theirs:?}"),
+        }
+    }
+}
+
+/// The rows as text, sorted; of floats nine digits.
+fn rows(frame: &DataFrame) -> Vec<String> {
+    let cell = |row: usize, column: &Column| match column.get(row).unwrap() {
+        AnyValue::Float64(value) => format!("{value:.9e}"),
+        other => other.to_string(),
+    };
+    let row = |row| frame.columns().iter().map(|column| cell(row, column)).collect::<Vec<_>>().join(" ");
+    let mut rows: Vec<String> = (0..frame.height()).map(row).collect();
+    rows.sort_unstable();
+    rows
+}
+
+/// A comparison with a constant that may be of the rows.
+fn comparison(dice: &mut Dice, table: &str) -> String {
+    let op = one(dice, &["=", "<>", "<", "<=", ">", ">="]);
+    let value =
+        match one(dice, if table == "sent" { &["t", "w", "s", "p", "f"] } else { &["t", "w", "s", "i", "a", "r"] }) {
+            "t" => (if table == "sent" { "t_gen_ps" } else { "t_ps" }, below(dice, 1_600_000).to_string()),
+            "w" => ("worker", below(dice, 10).to_string()),
+            "s" => ("seq", (below(dice, 320) as i64 - 10).to_string()),
+            "i" => ("packet_in", (below(dice, 10) << 40 | below(dice, 310)).to_string()),
+            "p" => ("packet", (below(dice, 10) << 40 | below(dice, 310)).to_string()),
+            "f" => return format!("{}.5 {op} t_sent_ps", below(dice, 1_600_000)),
+            "a" => return format!("action {} 'dropped'", one(dice, &["=", "<>"])),
+            _ => {
+                return one(dice, &["reason IS NULL", "reason LIKE 'q%'", "action_code < 3", "reason_code = 1"])
+                    .to_owned();
+            }
+        };
+    format!("{} {op} {}", value.0, value.1)
+}
+
+fn predicate(dice: &mut Dice, table: &str) -> String {
+    let parts: Vec<String> = (0..1 + below(dice, 3)).map(|_| comparison(dice, table)).collect();
+    let more = match below(dice, 5) {
+        0 => " AND seq BETWEEN 20 AND 90",
+        1 => " AND worker IN (1, 2, 7)",
+        2 => " AND NOT worker = 3",
+        _ => "",
+    };
+    format!("({}){more}", parts.join(one(dice, &[" AND ", " OR "])))
+}
+
+fn grouping(dice: &mut Dice, table: &str) -> String {
+    let keys: &[&str] = match table {
+        "sent" => &["worker", "cluster", "seq // 50", "worker % 2 = 0", "packet", "t_sent_ps // 100000"],
+        _ => &["action", "reason", "worker", "node", "seq // 50", "worker % 2 = 0", "packet_in", "reason_code"],
+    };
+    let value = one(
+        dice,
+        &["worker", "seq", "packets", "times", "worker - seq", if table == "sent" { "reward" } else { "reason_code" }],
+    );
+    let value = match (value, table) {
+        ("packets", "sent") => "packet",
+        ("packets", _) => "packet_out",
+        ("times", "sent") => "t_sent_ps",
+        ("times", _) => "t_ps",
+        (other, _) => other,
+    };
+    let texts = if table == "books" {
+        ", AVG(CASE WHEN action = 'dropped' THEN 1.0 ELSE 0.0 END) AS f, COUNT(reason) AS g"
+    } else {
+        ""
+    };
+    let aggregates = format!(
+        "COUNT(*) AS a, COUNT({value}) AS b, SUM({value}) AS c, MIN({value}) AS d, MAX({value}) + 1 AS e, AVG({value}) AS h, \
+         SUM({value}) FILTER (WHERE worker > 2) AS i, COUNT(*) FILTER (WHERE seq < 100) AS j, SUM(1.5) AS k{texts}"
+    );
+    let aggregates = if below(dice, 4) > 0 { aggregates.replace(", SUM(1.5) AS k", "") } else { aggregates };
+    let having = one(dice, &["", " HAVING COUNT(*) > 20", " HAVING MIN(worker) < 2"]);
+    let chosen: Vec<String> =
+        (0..below(dice, 3)).map(|key| format!("{} AS k{key}", keys[(below(dice, 20) + key) % keys.len()])).collect();
+    let names: Vec<String> = (1..=chosen.len()).map(|place| place.to_string()).collect();
+    let of = predicate(dice, table);
+    match chosen.is_empty() {
+        true => format!("SELECT {aggregates} FROM {table} WHERE {of}"),
+        false => format!(
+            "SELECT {}, {aggregates} FROM {table} WHERE {of} GROUP BY {}{having}",
+            chosen.join(", "),
+            names.join(", ")
+        ),
+    }
+}
+
+#[test]
+fn answers_are_those_of_polars_over_all_rows() {
+    let folder = run();
+    let whole = Whole::of(folder.path());
+    let (mut dice, mut answered) = (Dice::new(1), 0);
+    for round in 0..150 {
+        let table = ["sent", "books"][round % 2];
+        let columns = if table == "sent" { OF_SENT } else { "*" };
+        answered +=
+            i32::from(whole.compare(&format!("SELECT {columns} FROM {table} WHERE {}", predicate(&mut dice, table))));
+        answered += i32::from(whole.compare(&grouping(&mut dice, table)));
+    }
+    // Sums of packets are refused.
+    assert!(answered > 250, "{answered} of 300 were answered");
+    for sql in [
+        "SELECT COUNT(*) AS n FROM sent",
+        "SELECT COUNT(*) AS n FROM (SELECT seq, worker FROM sent WHERE worker = 2) x WHERE seq < 30",
+        "SELECT worker, MIN(n) AS least FROM (SELECT worker, seq, COUNT(*) AS n FROM sent GROUP BY worker, seq) x GROUP BY worker",
+        "SELECT s.worker, s.n, b.n AS m FROM (SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker) s \
+         JOIN (SELECT worker, COUNT(*) AS n FROM books GROUP BY worker) b ON s.worker = b.worker",
+        "SELECT action, COUNT(DISTINCT worker) AS n, MEDIAN(seq) AS m FROM books GROUP BY action",
+        "SELECT SUM(t_gen_ps * 100000000000) AS x FROM sent",
+        "SELECT worker, SUM(t_gen_ps * 100000000000) AS x FROM sent GROUP BY worker",
+        "SELECT worker, MAX(reward) AS x FROM sent WHERE seq > 100000 GROUP BY worker",
+        "SELECT MAX(reward) AS x, SUM(seq) AS y, COUNT(*) AS n FROM sent WHERE seq > 100000",
+        "SELECT action, COUNT(*) AS n FROM books GROUP BY action ORDER BY n DESC LIMIT 2",
+        "SELECT s.seq, cluster FROM sent s JOIN (SELECT worker, cluster FROM sent WHERE seq = 7) t USING (worker, cluster)",
+    ] {
+        assert_eq!(whole.compare(sql), !sql.contains("100000000000"), "{sql}");
+    }
+}
+
+fn scan(folder: &Path, name: &'static str) -> Scan {
+    let table = of_runs(&[]).into_iter().find(|table| table.name == name).unwrap();
+    let parts = vec![(None, Part::Stream(Stream::new(folder.join(format!("{name}.parquet")), name)))];
+    let (budget, fault) = (Arc::new(Budget::new(1 << 30)), Fault::default());
+    Scan { table, parts, budget, fault, doing: Arc::new(Mutex::new(String::new())) }
+}
+
+/// How many row groups of `sent` are read for a predicate.
+fn groups_read(folder: &Path, predicate: Expr) -> usize {
+    let scan = scan(folder, "sent");
+    let choice = Choice::of(&scan.table, Some(predicate));
+    let (_, Part::Stream(stream)) = &scan.parts[0] else { panic!("a stream") };
+    let file = stream.file().unwrap();
+    assert_eq!(file.footer().num_row_groups(), ROWS / GROUP);
+    (0..ROWS / GROUP).filter(|group| choice.may_keep(&scan.table, file, *group)).count()
+}
+
+#[test]
+fn row_groups_without_rows_are_not_read() {
+    let folder = run();
+    let read = |predicate| groups_read(folder.path(), predicate);
+    // 20 sequence numbers in each.
+    assert_eq!(read(col("seq").lt(lit(20))), 1);
+    assert_eq!(read(lit(19).lt(col("seq"))), ROWS / GROUP - 1);
+    assert_eq!(read(col("seq").eq(lit(25)).or(col("seq").eq(lit(299)))), 2);
+    assert_eq!(read(col("packet").eq(lit(PacketId::new(3, 45, 0).0))), 1);
+    assert_eq!(read(col("worker").gt(lit(8)).and(col("t_gen_ps").gt(lit(0)))), 0);
+    assert_eq!(read(col("t_gen_ps").lt(lit(-0.5))), 0);
+    assert_eq!(read((col("seq") + lit(1)).lt(lit(1))), ROWS / GROUP);
+}
+
+#[test]
+fn groupings_that_decompose_are_gathered_and_others_are_not() {
+    let folder = run();
+    let gathered = |sql: &str| {
+        let mut context = SQLContext::new().with_function_registry(Functions::all());
+        context.register("books", scan(folder.path(), "books").lazy().unwrap());
+        let statement = Statement::parse(sql, &of_runs(&[])).unwrap();
+        in_batches(context.execute(&statement.guarded).unwrap().logical_plan).unwrap().1
+    };
+    for sql in [
+        "SELECT action, reason, COUNT(*) AS n FROM books GROUP BY action, reason",
+        "SELECT COUNT(*) AS n, SUM(seq) AS s FROM books WHERE action = 'merged'",
+        "SELECT node, AVG(seq) FILTER (WHERE worker = 1) AS s FROM books GROUP BY node HAVING COUNT(*) > 2 ORDER BY s LIMIT 3",
+        "SELECT w, n FROM (SELECT worker % 3 AS w, COUNT(reason) AS n FROM books GROUP BY w) x WHERE n > 1",
+    ] {
+        assert!(gathered(sql), "{sql}");
+    }
+    for sql in [
+        "SELECT seq FROM books",
+        "SELECT action, MEDIAN(seq) AS m FROM books GROUP BY action",
+        "SELECT MAX(action) AS m FROM books",
+        "SELECT COUNT(DISTINCT worker) AS n FROM books",
+        "SELECT a.node, COUNT(*) AS n FROM books a JOIN books b ON a.packet_in = b.packet_in GROUP BY a.node",
+    ] {
+        assert!(!gathered(sql), "{sql}");
+    }
+}
