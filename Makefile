@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: demo site test test-all check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again
+.PHONY: packages demo site test test-all check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -84,6 +84,10 @@ evidence: build
 	done
 	scripts/figures
 	scripts/evidence
+
+# Wheel, tarball and Debian package, checked, in target/package: docs/install.md.
+packages:
+	scripts/package all
 
 # Table 1 in real time over every transport of this host, beside virtual time, and synchronous training; cleans up after itself.
 testbed: build

@@ -85,8 +85,11 @@ def execute(path, update):
     # The kernel listens on the loopback interface and takes what is signed with the key of this execution; it warns of that.
     with tempfile.TemporaryDirectory(prefix="pktgen-notebook-") as place:
         try:
-            client = NotebookClient(book, timeout=LIMIT, kernel_name="python3", resources={"metadata": {"path": place}}, extra_arguments=KERNEL)
-            client.execute()
+            where = {"metadata": {"path": place}}
+            # What is printed comes in pieces of any size.
+            NotebookClient(
+                book, timeout=LIMIT, kernel_name="python3", resources=where, extra_arguments=KERNEL, coalesce_streams=True
+            ).execute()
         except Exception as error:  # whatever a cell raises, a kernel that dies, a limit
             return path.name, time.monotonic() - start, str(error)
     if update:

@@ -56,7 +56,7 @@ def cargo(*words):
 
 def packages(triple):
     """Crates of the binary, ours and others', by name and version."""
-    all_ = {(it["name"], it["version"]): it for it in json.loads(cargo("metadata", "--format-version", "1"))["packages"]}
+    all_ = {(it["name"], it["version"]): it for it in json.loads(cargo("metadata", "--format-version", "1", "--filter-platform", triple))["packages"]}
     # Without those that only build scripts and macros need: nothing of them is in the binary.
     tree = cargo("tree", "-p", "pktgen-cli", "-e", "normal,no-proc-macro", "--target", triple, "--prefix", "none", "--format", "{p}")
     names = {tuple(re.match(r"(\S+) v(\S+)", line).groups()) for line in tree.splitlines() if line}
@@ -125,6 +125,4 @@ def main():
 
 
 if __name__ == "__main__":
-    assert allowed("MIT OR GPL-3.0") and allowed("(MIT OR Apache-2.0) AND Unicode-3.0") and not allowed("MIT AND GPL-3.0")
-    assert allowed("Apache-2.0 WITH LLVM-exception OR GPL-2.0") and allowed("Apache-2.0 / MIT") and not allowed("GPL-3.0-only")
     main()

@@ -660,3 +660,26 @@ fn built_in_experiments_run_by_name_in_any_folder() {
     fs::write(dir.join("olaf/table1"), SMALL).expect("writable");
     assert!(config("olaf/table1").contains("name = \"small\""));
 }
+
+#[test]
+fn completions_and_man_pages_are_those_of_the_commands() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let pages = succeeds(dir, &["completions", "man", "--out", "man"]);
+    let help = succeeds(dir, &["--help"]);
+    let commands = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
+    let commands = commands.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
+    let mut count = 0;
+    for command in commands.filter(|command| *command != "help") {
+        let page = fs::read_to_string(dir.join(format!("man/pktgen-{command}.1"))).expect(command);
+        assert!(page.contains(".SH SYNOPSIS"), "{page}");
+        count += 1;
+    }
+    assert!(count > 15 && pages.lines().count() > count, "{count} commands: {pages}");
+    for (shell, file) in [("bash", "pktgen.bash"), ("zsh", "_pktgen"), ("fish", "pktgen.fish")] {
+        succeeds(dir, &["completions", shell, "--out", "shell"]);
+        let text = fs::read_to_string(dir.join("shell").join(file)).expect(file);
+        assert!(text.contains("no-report") && text.contains("analyze"), "{text}");
+    }
+    refuses(dir, &["completions", "tcsh"], 2, &["possible values"]);
+}
