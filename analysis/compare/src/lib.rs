@@ -149,6 +149,8 @@ impl Comparison {
         let (Some(old), true) = (sides.get(first), sides.len() > 1) else {
             return Err(Error::config("a comparison needs two implementations: pktgen report NEW --baseline OLD"));
         };
+        let (rules, mut notes) = rules.with_own(sides);
+        let rules = &rules;
         let present: Vec<&str> = sides.iter().flat_map(|side| side.sweep.units.keys().map(String::as_str)).collect();
         let known = known_keys(old.sweep.options.studies);
         let known: Vec<&str> = known.iter().map(String::as_str).chain(present.iter().copied()).collect();
@@ -182,7 +184,9 @@ impl Comparison {
         let versus: Vec<Versus> = versus.collect();
         let ranked = sides.len() > 2 || baseline.is_none();
         let rankings = if ranked { rank::rank(sides, rules) } else { Vec::new() };
-        Ok(Comparison::told(sides, old, baseline.is_some(), versus, rankings, rules.alpha))
+        let mut comparison = Comparison::told(sides, old, baseline.is_some(), versus, rankings, rules.alpha);
+        comparison.notes.append(&mut notes);
+        Ok(comparison)
     }
 
     /// Puts what was found into sentences.

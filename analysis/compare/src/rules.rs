@@ -2,15 +2,21 @@
 //!
 //! Read by the CLI from a TOML file, or the built-in ones; used by [`super::judge`]. `docs/compare.md` describes the file.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
 use pktgen_core::config::{Document, Entry, FromValue, Origin, Table, Value};
+use pktgen_core::definition::Better;
 use pktgen_core::registry::suggest;
 use pktgen_core::regular::check_regular;
 use pktgen_core::units::{Rate, Size, Span};
+use pktgen_core::user_metric::UserMetric;
 use pktgen_core::{Error, Result};
+use pktgen_records::user::is_taken;
 use serde::Serialize;
+
+use super::Side;
 
 /// Keys of a rule, and those beside the rules.
 const KEYS: [&str; 4] = ["metric", "direction", "tolerance", "required"];
@@ -26,6 +32,9 @@ const BUILT_IN: [(&str, Direction, &str); 5] = [
     ("time_to_goal", Direction::Lower, "2%"),
     ("iteration_time_mean", Direction::Lower, "2%"),
 ];
+
+/// The tolerance of metrics of an experiment's own.
+const OWN: &str = "2%";
 
 /// Which way a metric should move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -97,6 +106,17 @@ pub struct Rules {
 }
 
 impl Rule {
+    /// The rule of a key of a metric of an experiment's own; none if no values of it are better.
+    fn of_user(metric: &UserMetric, key: &str) -> Option<Rule> {
+        let direction = match metric.better {
+            Better::Lower => Direction::Lower,
+            Better::Higher => Direction::Higher,
+            Better::Neither => return None,
+        };
+        let place = format!("metrics.{}", metric.name);
+        Some(Rule { metric: key.to_owned(), direction, required: true, tolerance: tolerance(OWN).ok()?, place })
+    }
+
     /// The tolerance as written.
     pub(crate) fn tolerance(&self) -> &str {
         &self.tolerance.text
@@ -131,6 +151,11 @@ impl Rule {
     }
 }
 
+/// The metric of a key.
+fn metric_of(key: &str) -> &str {
+    key.split('/').next().unwrap_or_default()
+}
+
 impl Rules {
     /// The built-in rules.
     pub fn built_in() -> Rules {
@@ -139,6 +164,28 @@ impl Rules {
             Rule { metric: metric.to_owned(), direction, required: true, tolerance, place: "built-in rules".to_owned() }
         };
         Rules { alpha: ALPHA, rules: BUILT_IN.map(rule).to_vec(), built_in: true }
+    }
+
+    /// With a rule for every metric of the experiments' own that says what is better, if these are the built-in rules; without those
+    /// that are not the same in all `sides`, which are named.
+    pub(crate) fn with_own(&self, sides: &[Side]) -> (Rules, Vec<String>) {
+        let mut known: BTreeMap<&str, (&UserMetric, bool)> = BTreeMap::new();
+        let runs = sides.iter().flat_map(|side| &side.sweep.runs);
+        for metric in runs.flat_map(|run| &run.user_metrics).filter(|metric| !is_taken(&metric.name)) {
+            let (first, same) = known.entry(&metric.name).or_insert((metric, true));
+            *same &= first.sql == metric.sql && first.unit == metric.unit && first.better == metric.better;
+        }
+        let mut rules = self.clone();
+        if self.built_in {
+            let keys: BTreeSet<&String> = sides.iter().flat_map(|side| side.sweep.units.keys()).collect();
+            let rule = |key: &String| Rule::of_user(known.get(metric_of(key))?.0, key);
+            rules.rules.extend(keys.into_iter().filter_map(rule));
+        }
+        rules.rules.retain(|rule| known.get(metric_of(&rule.metric)).is_none_or(|(_, same)| *same));
+        let note = |name: &&str| {
+            format!("metrics.{name} is not defined alike in all runs (sql, unit or better differ): it is not compared.")
+        };
+        (rules, known.iter().filter(|(_, (_, same))| !same).map(|(name, _)| note(name)).collect())
     }
 
     /// Reads the rules in `path`.

@@ -10,7 +10,7 @@ use pktgen_core::index::mix;
 use super::pairs::Paired;
 
 /// Sections and keys that say nothing of what was run.
-const ASIDE: [&str; 7] = ["name", "about", "seed", "sweep.", "report.", "paper.", "verify."];
+const ASIDE: [&str; 8] = ["name", "about", "seed", "sweep.", "metrics.", "report.", "paper.", "verify."];
 /// Most values of a key that are named.
 const NAMED_MAX: usize = 3;
 

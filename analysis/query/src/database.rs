@@ -19,6 +19,7 @@ use polars::sql::SQLContext;
 use crate::exact::Functions;
 use crate::grouped::in_batches;
 use crate::memory::{Budget, LEAST, beside, size, watched};
+use crate::nested;
 use crate::output::QueryAnswer;
 use crate::scan::{Fault, Scan};
 use crate::source::{Part, Stream};
@@ -160,6 +161,14 @@ impl Database {
         self.execute(sql, true)
     }
 
+    /// Which of the tables that `sql` names is not there, and why; none if all are.
+    pub(crate) fn lacking(&self, sql: &str) -> Result<Option<String>> {
+        let statement = Statement::parse(sql, &self.tables)?;
+        let named = self.tables.iter().filter(|table| statement.tables.contains(table.name));
+        let mut lacking = named.flat_map(|table| self.runs().iter().filter_map(move |run| run.lacks(table)));
+        Ok(lacking.next())
+    }
+
     fn execute(&self, sql: &str, explains: bool) -> Result<QueryAnswer> {
         let statement = Statement::parse(sql, &self.tables)?;
         let explained = explains && !statement.explains;
@@ -281,7 +290,7 @@ fn plan(
         tables.push((name, scan.table.columns.len()));
         context.register(name, scan.lazy()?);
     }
-    let lazy = context.execute(sql)?;
+    let lazy = nested::execute(&mut context, sql)?;
     let (batched, gathers) = in_batches(lazy.logical_plan.clone())?;
     let lazy = if explained { lazy } else { LazyFrame::from(batched) };
     let text = lazy.describe_optimized_plan()?;
@@ -329,23 +338,32 @@ impl Run {
         check_files(&self.dir, &files.map(|(file, digest)| (file.clone(), digest.clone())).collect())
     }
 
-    fn part(&self, table: &QueryTable, no_verify: bool) -> Result<Part> {
-        let dir = self.dir.clone();
+    /// Why it has no such table; none if it has.
+    fn lacks(&self, table: &QueryTable) -> Option<String> {
         let (records, name) = (self.manifest.records.as_str(), table.name);
-        let path = dir.join(format!("{name}.parquet"));
+        let path = self.dir.join(format!("{name}.parquet"));
         let there = match name {
-            "metrics" => return Ok(Part::Metrics { dir, no_verify }),
+            "metrics" | "runs" => true,
             "fates" => records == "full",
             SENT | RECEIVED | BOOKS | RESULTS => records != "none" && path.exists(),
             ITERATIONS | STATES => path.exists(),
             _ => false,
         };
-        if !there {
-            let needs = table.needs;
-            let what = format!("it has no table `{name}`, which needs {needs}; its capture.records is \"{records}\"");
+        let needs = table.needs;
+        let what = || format!("it has no table `{name}`, which needs {needs}; its capture.records is \"{records}\"");
+        (!there).then(what)
+    }
+
+    fn part(&self, table: &QueryTable, no_verify: bool) -> Result<Part> {
+        let (dir, name) = (self.dir.clone(), table.name);
+        if let Some(what) = self.lacks(table) {
             return Err(Error::config(format!("{}: {what}", dir.display())));
         }
-        Ok(if name == "fates" { Part::Fates { dir, no_verify } } else { Part::Stream(Stream::new(path, name)) })
+        Ok(match name {
+            "metrics" => Part::Metrics { dir, no_verify },
+            "fates" => Part::Fates { dir, no_verify },
+            _ => Part::Stream(Stream::new(dir.join(format!("{name}.parquet")), name)),
+        })
     }
 }
 

@@ -6,10 +6,11 @@
 //!
 //! Map: [`tables`] says what there is, [`memory`] what may be held; [`Database`] opens a folder and answers: `statement` checks the text,
 //! `source` reads rows ([`fates`] those of fates), `scan` is what polars sees of them (`choice` which rows), `grouped` gathers `groups` batch by
-//! batch where it can, `exact` guards sums, [`output`] writes answers.
-//! Without the feature `sql` there are only the tables.
+//! batch where it can, `exact` guards sums, `nested` those of nested queries, [`output`] writes answers, [`user`] makes metrics of them.
+//! [`metrics`] are built-in metrics as queries. Without the feature `sql` there are only the tables and these texts.
 #![forbid(unsafe_code)]
 
+pub mod metrics;
 pub mod tables;
 
 #[cfg(feature = "sql")]
@@ -27,6 +28,8 @@ mod groups;
 #[cfg(feature = "sql")]
 mod memory;
 #[cfg(feature = "sql")]
+mod nested;
+#[cfg(feature = "sql")]
 pub mod output;
 #[cfg(feature = "sql")]
 mod scan;
@@ -34,6 +37,8 @@ mod scan;
 mod source;
 #[cfg(feature = "sql")]
 mod statement;
+#[cfg(feature = "sql")]
+pub mod user;
 
 #[cfg(all(test, feature = "sql"))]
 mod batch_tests;

@@ -93,6 +93,11 @@ impl QueryAnswer {
         self.0.height()
     }
 
+    /// Whether a column holds numbers.
+    pub(crate) fn is_number(&self, column: usize) -> bool {
+        self.0.columns().get(column).is_some_and(|column| column.dtype().is_primitive_numeric())
+    }
+
     /// A cell.
     pub fn cell(&self, row: usize, column: usize) -> Value {
         let Some(Ok(value)) = self.0.columns().get(column).map(|column| column.get(row)) else { return Value::Null };

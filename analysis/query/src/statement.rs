@@ -14,7 +14,7 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::exact::GUARD;
 use crate::memory::deep;
@@ -24,6 +24,8 @@ use crate::tables::QueryTable;
 const BYTES: usize = 32 << 10;
 /// Most words and marks: plans are as deep as chains of them are long.
 const TOKENS: usize = 2000;
+/// Columns whose names are keywords that no statement needs.
+const NAMES: [&str; 1] = ["cluster"];
 /// How deeply parentheses and subqueries may nest.
 const DEPTH: usize = 50;
 
@@ -39,15 +41,6 @@ pub(crate) struct Statement {
     pub(crate) explains: bool,
     /// The tables that it names.
     pub(crate) tables: BTreeSet<String>,
-}
-
-/// The column is a keyword of Hive's dialect, which ends lists of columns: behind a comma it is read as a column if it is quoted.
-fn quote_cluster(token: &mut TokenWithSpan) {
-    if let Token::Word(word) = &mut token.token
-        && word.value == "cluster"
-    {
-        *word = Word { value: word.value.clone(), quote_style: Some('"'), keyword: Keyword::NoKeyword };
-    }
 }
 
 fn at(place: Location, what: impl std::fmt::Display) -> Error {
@@ -79,7 +72,7 @@ impl Statement {
         }
         let tokens = Tokenizer::new(&GenericDialect, text).tokenize_with_location();
         let mut tokens = tokens.map_err(|fault| at(fault.location, fault.message))?;
-        tokens.iter_mut().for_each(quote_cluster);
+        tokens.iter_mut().for_each(|token| plain_name(&mut token.token));
         let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
         if words > TOKENS {
             return Err(Error::config(format!(
@@ -113,7 +106,9 @@ impl Statement {
         };
         let mut check = Check { tables, ctes: BTreeSet::new(), named: BTreeSet::new() };
         let mut names = Names::default();
-        let _ = query.visit(&mut names);
+        if let ControlFlow::Break(fault) = query.visit(&mut names) {
+            return Err(fault);
+        }
         check.ctes = names.ctes;
         if let ControlFlow::Break(fault) = query.visit(&mut check) {
             return Err(fault);
@@ -167,6 +162,16 @@ fn is_missing(theirs: &PolarsError) -> bool {
     }
 }
 
+/// Makes a name of a column of what is a keyword of some dialect: a comma before one would end a list.
+fn plain_name(token: &mut Token) {
+    if let Token::Word(word) = token
+        && word.quote_style.is_none()
+        && NAMES.contains(&word.value.as_str())
+    {
+        (word.quote_style, word.keyword) = (Some('"'), Keyword::NoKeyword);
+    }
+}
+
 /// A statement that does something else than reading, by its first word.
 fn refused(parsed: &Parsed) -> Error {
     let text = parsed.to_string();
@@ -183,11 +188,16 @@ struct Names {
 }
 
 impl Visitor for Names {
-    type Break = ();
+    type Break = Error;
 
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
         let with = query.with.iter().flat_map(|with| &with.cte_tables);
-        self.ctes.extend(with.map(|cte| cte.alias.name.value.clone()));
+        for cte in with {
+            if !self.ctes.insert(cte.alias.name.value.clone()) {
+                let what = format!("\"{}\" is the name of another query: give each its own", cte.alias.name.value);
+                return ControlFlow::Break(at(cte.alias.name.span.start, what));
+            }
+        }
         ControlFlow::Continue(())
     }
 }

@@ -74,6 +74,10 @@ fn everything_else_is_refused() {
         ("WITH sent AS (SELECT 1) SELECT * FROM sent", "\"sent\" is a table"),
         ("SELECT * FROM books AS sent", "\"sent\" is a table"),
         ("SELECT * FROM (SELECT 1) AS books", "\"books\" is a table"),
+        (
+            "WITH a AS (SELECT 1), b AS (WITH a AS (SELECT 2) SELECT * FROM a) SELECT * FROM b",
+            "\"a\" is the name of another query",
+        ),
         ("SELECT * FROM sent FOR UPDATE", "FOR is refused"),
         ("SELECT * FROM sent FORMAT CSV", "FORMAT"),
     ] {
@@ -131,4 +135,18 @@ fn what_is_summed_is_guarded_and_counts_are_wide() {
     assert!(guarded.contains("sum(pktgen_summed(\"bytes\"))"), "{guarded}");
     assert!(guarded.contains("CAST(COUNT(*) AS BIGINT) - 1"), "{guarded}");
     assert!(guarded.contains("sum(DISTINCT pktgen_summed(\"seq\")) OVER"), "{guarded}");
+}
+
+#[test]
+fn every_column_stands_in_a_list_without_quotes() {
+    let tables = of_runs(&[]);
+    for table in &tables {
+        for name in table.names() {
+            let sql = format!("SELECT 1, {name} AS x FROM {} WHERE {name} = {name} GROUP BY 1, {name}", table.name);
+            // The word that ends a CASE, and that which begins GROUP BY.
+            if !["end", "group"].contains(&name) {
+                Statement::parse(&sql, &tables).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+            }
+        }
+    }
 }

@@ -13,15 +13,15 @@ use crate::resolved::{Analysis, Options};
 use crate::rounds::Rounds;
 
 impl Analysis {
-    /// All lines of all metrics, in the order of [`METRICS`].
+    /// All lines of all metrics, in the order of [`METRICS`]; then those of the experiment's own.
     pub fn lines(&self) -> Result<Vec<Line>> {
-        if self.manifest.study.is_some() {
-            return Ok(findings::lines(&self.manifest).collect());
-        }
         let mut out = Vec::new();
-        for metric in METRICS {
-            metric.compute(self, &mut out)?;
+        if self.manifest.study.is_some() {
+            out.extend(findings::lines(&self.manifest));
+        } else {
+            METRICS.iter().try_for_each(|metric| metric.compute(self, &mut out))?;
         }
+        out.extend(self.user.lines.iter().cloned());
         Ok(out)
     }
 
@@ -39,7 +39,7 @@ impl Analysis {
 
     /// What the lines themselves ask for: metrics that could not be computed, and why.
     pub fn remarks(&self) -> Vec<Note> {
-        let mut notes = Vec::new();
+        let mut notes = self.user.notes.clone();
         if let Some(goal) = self.goal.as_ref().filter(|goal| goal.t_ps.is_none()) {
             let (updates, short, workers) = (goal.updates, goal.short(), goal.workers);
             let text = format!(

@@ -7,7 +7,7 @@
 //! Map: [`run`] reads a run dir ([`rounds`] its synchronous training, [`stream`] its streams, [`stream_file`] their files, [`batches`] any file batch by batch); one [`pass`]
 //! over the streams feeds all that is ordered: [`fates`] resolves [`packets`] ([`provenance`] by their lanes alone, [`model`] plainly, for tests);
 //! [`age`] is the Age-of-Model of all clusters and workers; [`goal`] how far a run to a goal came. [`memory`] bounds what that takes,
-//! [`column`] are lists that spill to a file. [`resolved`] has all of it together; [`metric`] turns it into [`Line`]s ([`analyze`] drives it, [`labels`] are what they share); [`stats`] has medians and
+//! [`column`] are lists that spill to a file. [`resolved`] has all of it together; [`metric`] turns it into [`Line`]s ([`analyze`] drives it, [`labels`] are what they share, [`user`] those of an experiment's own); [`stats`] has medians and
 //! intervals, [`quantile`] and [`over_time`] exact quantiles of more numbers than fit memory; [`human`] has units for people; [`canonical`]
 //! is one version's run against another's. [`testing`] has runs made by hand.
 #![forbid(unsafe_code)]
@@ -47,6 +47,7 @@ pub mod stream_file;
 mod table;
 pub mod testing;
 pub mod testing_rounds;
+pub mod user;
 
 #[cfg(test)]
 mod metric_tests;

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use pktgen_core::Result;
 use pktgen_core::definition::Definition;
+use pktgen_core::user_metric::UserMetric;
 use polars::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,6 +48,13 @@ impl Line {
     /// A line of this metric, without labels.
     pub fn of(definition: &Definition, value: impl Into<Option<f64>>) -> Line {
         Line::new(definition.metric, definition.unit, value)
+    }
+
+    /// A line of a metric of the experiment's own, without labels.
+    pub fn of_user(metric: &UserMetric, value: impl Into<Option<f64>>) -> Line {
+        let value = value.into().filter(|value: &f64| value.is_finite());
+        let (metric, unit) = (Cow::Owned(metric.name.clone()), Cow::Owned(metric.unit.clone()));
+        Line { metric, unit, value, labels: BTreeMap::new() }
     }
 
     /// With one more label.

@@ -43,7 +43,8 @@ impl MemoryBound {
         MemoryBound(Some(self.bound() / count.max(1) as u64))
     }
 
-    fn bound(self) -> u64 {
+    /// The bound in bytes.
+    pub fn bound(self) -> u64 {
         self.0.unwrap_or_else(|| of_machine() / 2)
     }
 

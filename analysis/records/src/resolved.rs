@@ -21,6 +21,7 @@ use crate::provenance::Provenance;
 use crate::rounds::Rounds;
 use crate::run::{RunData, StampColumns, StateColumns};
 use crate::stream::Streams;
+use crate::user::{UserLines, UserMetrics};
 
 /// Choices of an analysis.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,6 +34,20 @@ pub struct Options {
     pub memory: MemoryBound,
     /// Studies beside those of the stages: reports know their metrics.
     pub studies: &'static [&'static dyn Study],
+    /// What answers metrics of an experiment's own; without it they have no values.
+    pub user_metrics: Answers,
+}
+
+/// Whether and by what metrics of an experiment's own are answered.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Answers {
+    /// They are left out.
+    #[default]
+    LeftOut,
+    /// This build cannot.
+    NotBuilt,
+    /// By this.
+    By(&'static dyn UserMetrics),
 }
 
 /// What the streams of a run say, resolved.
@@ -112,6 +127,8 @@ pub struct Analysis {
     pub provenance: Option<Provenance>,
     /// What the kernel or a card stamped; none unless the run asked for it.
     pub stamps: Option<StampColumns>,
+    /// Metrics of the experiment's own.
+    pub user: UserLines,
     /// Whether its files were compared with their digests.
     pub verified: Verified,
 }
@@ -157,12 +174,15 @@ impl Analysis {
         let resolved = run.records.clone().map(read).transpose()?;
         let goal = Goal::find(&run.manifest, resolved.as_ref().and_then(Resolved::firsts));
         let RunData { manifest, states, rounds, stamps, verified, .. } = run;
-        Ok(Analysis { manifest, resolved, goal, states, rounds, provenance, stamps, verified })
+        let user = UserLines::default();
+        Ok(Analysis { manifest, resolved, goal, states, rounds, provenance, stamps, user, verified })
     }
 
     /// Opens and resolves the run in `dir`.
     pub fn open(dir: &Path, options: Options) -> Result<Analysis> {
-        Analysis::new(RunData::open_bounded(dir, options.no_verify, options.memory)?, options)
+        let mut analysis = Analysis::new(RunData::open_bounded(dir, options.no_verify, options.memory)?, options)?;
+        analysis.user = UserLines::of(dir, &analysis.manifest, options.user_metrics, options.memory);
+        Ok(analysis)
     }
 
     /// Whether its numbers may be used. What the run says about itself, and what was found in its records: those must

@@ -23,7 +23,9 @@ pub fn known_keys(studies: &[&dyn Study]) -> Vec<String> {
 pub(crate) fn warnings(sweep: &SweepData) -> Vec<String> {
     let plan = &sweep.manifest.report;
     let known: Vec<String> = known_keys(sweep.options.studies).into_iter().chain(group::keys(plan)).collect();
+    let own = sweep.user_metrics();
     let mut known: Vec<&str> = known.iter().map(String::as_str).chain(sweep.units.keys().map(String::as_str)).collect();
+    known.extend(own.iter().map(|metric| metric.name.as_str()));
     let mut listed = BTreeSet::new();
     known.retain(|key| listed.insert(*key));
     let is_known = |key: &String| known.contains(&key.as_str());

@@ -21,6 +21,9 @@ const DEFAULT_OF_TRAINING: [&str; 8] = [
     "loss",
 ];
 
+/// Most columns of a metric of the experiment's own.
+const KEYS_MAX: usize = 6;
+
 /// A value column.
 #[derive(Debug, Clone, Serialize)]
 pub struct Heading {
@@ -68,7 +71,25 @@ pub(crate) fn metric_keys(sweep: &SweepData) -> Vec<String> {
         return keys;
     }
     let default = if is_synchronous(sweep) { DEFAULT_OF_TRAINING } else { DEFAULT_METRICS };
-    if named.is_empty() { default.map(str::to_owned).to_vec() } else { named.clone() }
+    if named.is_empty() {
+        let own = sweep.user_metrics();
+        default
+            .into_iter()
+            .chain(own.iter().map(|metric| metric.name.as_str()))
+            .flat_map(|key| keys_of(sweep, key))
+            .collect()
+    } else {
+        named.iter().flat_map(|key| keys_of(sweep, key)).collect()
+    }
+}
+
+/// A metric's key; of one of the experiment's own the keys that its lines have, which may be none: of single clusters or workers.
+fn keys_of(sweep: &SweepData, key: &str) -> Vec<String> {
+    if !sweep.user_metrics().iter().any(|metric| metric.name == key) {
+        return vec![key.to_owned()];
+    }
+    let own = |known: &&String| known.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    sweep.units.keys().filter(own).take(KEYS_MAX).cloned().collect()
 }
 
 /// How the values of `key` are shown.

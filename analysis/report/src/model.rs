@@ -3,7 +3,9 @@
 //! Called by the CLI's `report`. The order is the reader's: may I use this (validity), what is the
 //! answer (verdict), the numbers beside the published ones, then what was fitted and what differs.
 
+use pktgen_core::definition::Better;
 use pktgen_core::record::Bound;
+use pktgen_core::user_metric::UserMetric;
 use pktgen_records::age::AgeOf;
 use pktgen_records::stats::{Estimate, agrees};
 use serde::Serialize;
@@ -183,9 +185,16 @@ fn remarks_of(run: &RunSummary) -> Vec<String> {
     own.chain(run.notes.iter().cloned()).collect()
 }
 
-/// The experiment's notes, and how ages were counted if not as usual.
+/// The experiment's notes, what its own metrics are, and how ages were counted if not as usual.
 fn notes(sweep: &SweepData) -> Vec<String> {
     let mut notes = sweep.manifest.report.notes.clone();
+    notes.extend(sweep.user_metrics().into_iter().map(|metric| {
+        let UserMetric { name, sql, about, better, .. } = metric;
+        let better = if *better == Better::Neither { "" } else { &format!(", {} is better", better.name()) };
+        let about = if about.is_empty() { "" } else { &format!(": {about}") };
+        let sql = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+        format!("{name} is a metric of the experiment's own{better}{about} ({sql})")
+    }));
     let age_of = sweep.options.age_of;
     if age_of != AgeOf::default() {
         notes.push(format!("Age-of-Model counted with --age {}: {}.", age_of.name(), age_of.about()));

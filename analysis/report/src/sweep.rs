@@ -248,6 +248,9 @@ fn summarise(
             summary.scalars.insert(key, value);
         }
     }
+    // A column says that there is no value, too.
+    let own = analysis.user.lines.iter();
+    units.extend(own.filter_map(|line| Some((line.key()?, line.unit.to_string()))));
     summary.cluster_aom_ns = series(&lines, "aom_mean", "id", Some("cluster"));
     summary.aggregation_cdf = series(&lines, "aggregation_cdf", "n", None);
     summary.clusters = clusters_of(&analysis);
@@ -265,6 +268,7 @@ fn summarise(
         workers: goal.workers,
         short: goal.short(),
     });
+    summary.user_metrics = analysis.manifest.metrics.clone();
     summary.study_keys = findings::default_keys(&analysis.manifest, options.studies);
     summary.states = states::thinned(&analysis);
     summary.kept = keep::of(&analysis, dir, depth)?;

@@ -15,6 +15,7 @@ use pktgen_report::sweep::Listed;
 
 use crate::args::Analyze;
 use crate::commands::captured;
+use crate::commands::query::ANSWERS;
 use crate::ui::Ui;
 
 /// Prints the lines of every run that can be read and names the others; the result is 1 if there are others or
@@ -84,6 +85,7 @@ fn one(run: &Listed, args: &Analyze) -> Result<Measured> {
             age_of: args.age,
             no_verify: args.no_verify,
             memory: MemoryBound::mib(args.memory),
+            user_metrics: ANSWERS,
             ..Options::default()
         },
     )
@@ -136,7 +138,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 /// Notes with which the exit code is 1.
-const FAILURES: [&str; 3] = ["invalid", "damaged", "nothing_found"];
+const FAILURES: [&str; 4] = ["invalid", "damaged", "nothing_found", "metric_failed"];
 
 /// Notes on stderr: as JSON for programs. True if the numbers may not be used.
 pub(super) fn say_notes(dir: &Path, measured: &Measured, ui: &Ui) -> bool {

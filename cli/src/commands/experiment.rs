@@ -14,6 +14,7 @@ use pktgen_registry::all;
 use crate::args;
 use crate::args::Looking;
 use crate::commands::live::Live;
+use crate::commands::query::{ANSWERS, check_metrics};
 use crate::commands::report;
 use crate::ui::{Ui, stop_flag};
 
@@ -34,7 +35,9 @@ pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
 
 /// An experiment that may name any study.
 pub(super) fn open(document: Document) -> Result<Experiment> {
-    Ok(Experiment::open_with(all(), document, &STUDIES)?.asked_by(command()))
+    let experiment = Experiment::open_with(all(), document, &STUDIES)?.asked_by(command());
+    check_metrics(&experiment)?;
+    Ok(experiment)
 }
 
 /// The command line, which runs keep.
@@ -77,7 +80,8 @@ pub(super) fn execute(
     let own = u8::from(!say_validity(&finished, ui));
     ui.detail(&format!("{} runs in {}", finished.len(), out.display()));
     if report {
-        return Ok(own.max(report::report(out, &[], Options { studies: &STUDIES, ..Options::default() }, ui)?));
+        let options = Options { studies: &STUDIES, user_metrics: ANSWERS, ..Options::default() };
+        return Ok(own.max(report::report(out, &[], options, ui)?));
     }
     if !ui.json() {
         ui.result(&out.display().to_string());

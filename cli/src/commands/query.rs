@@ -1,6 +1,8 @@
 //! `pktgen query`: SQL over run dirs, sweeps and captures.
 
 use pktgen_core::Result;
+use pktgen_realtime::run::Experiment;
+use pktgen_records::resolved::Answers;
 
 use crate::args::Query;
 use crate::ui::Ui;
@@ -15,6 +17,23 @@ pub(super) fn run(_: &Query, _: &Ui) -> Result<u8> {
 #[cfg(feature = "query")]
 pub(super) fn run(args: &Query, ui: &Ui) -> Result<u8> {
     asked::run(args, ui)
+}
+
+/// What answers metrics of experiments' own.
+#[cfg(feature = "query")]
+pub(super) const ANSWERS: Answers = Answers::By(&pktgen_query::user::SqlMetrics);
+#[cfg(not(feature = "query"))]
+pub(super) const ANSWERS: Answers = Answers::NotBuilt;
+
+/// Refuses an experiment whose own metrics are wrong, where this build can tell.
+pub(super) fn check_metrics(experiment: &Experiment) -> Result<()> {
+    #[cfg(feature = "query")]
+    {
+        let axes = experiment.axes().iter().map(|(axis, _)| axis.clone()).filter(|axis| axis != "variant");
+        pktgen_query::user::check(experiment.metrics(), &axes.collect::<Vec<_>>())?;
+    }
+    _ = experiment;
+    Ok(())
 }
 
 #[cfg(feature = "query")]

@@ -13,6 +13,7 @@ use pktgen_report::{Model, REPORTS, SweepData, summary};
 
 use super::plots::Plots;
 use crate::args::{History, Report};
+use crate::commands::query::ANSWERS;
 use crate::commands::{compare, history};
 use crate::ui::Ui;
 
@@ -26,6 +27,7 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         no_verify: args.no_verify,
         memory: MemoryBound::mib(args.memory),
         studies: &STUDIES,
+        user_metrics: ANSWERS,
     };
     let plots = Plots::of(args.plots.clone(), &args.plots_format, ui)?;
     if plots.is_some() && (args.runs.len() != 1 || args.baseline.is_some()) {

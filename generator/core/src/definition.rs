@@ -3,10 +3,10 @@
 //! A number is defined beside the code that makes it: the metrics of analysis, and studies. `pktgen explain` and
 //! docs/schema.md print definitions, and keys of reports follow from them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Which values are better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// Lower ones.

@@ -5,7 +5,7 @@
 //!
 //! Map: [`units`], [`time`] and [`seed`] are what numbers are in; [`config`] reads experiment files; [`record`] says what a
 //! run leaves behind, [`column`] and [`definition`] what columns and numbers mean; [`topology`] wires devices, [`tree`] and
-//! [`plan`] say which of them aggregate; [`study`] is what is measured without a network; [`registry`] looks names up, [`index`]
+//! [`plan`] say which of them aggregate; [`study`] is what is measured without a network, [`user_metric`] what an experiment measures by SQL; [`registry`] looks names up, [`index`]
 //! numbers; [`arrow`] is what of arrow-rs is called; [`footer`] looks at Parquet files before decoders do; [`whole`] writes files
 //! that are whole or not there, [`regular`] refuses input without an end; [`shard`] divides work; [`quiet`] calls what may panic;
 //! [`age`] is the Age-of-Model accumulator; [`printable`] takes control characters out of text.
@@ -33,6 +33,7 @@ pub mod time;
 pub mod topology;
 pub mod tree;
 pub mod units;
+pub mod user_metric;
 pub mod whole;
 
 pub use error::{Error, Result};

@@ -23,6 +23,7 @@ use pktgen_core::record::{
 use pktgen_core::registry::suggest;
 use pktgen_core::seed::drawn;
 use pktgen_core::shard::Shard;
+use pktgen_core::user_metric::UserMetric;
 use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use pktgen_workload::study::{STUDIES, Study};
@@ -58,6 +59,7 @@ pub struct Experiment {
     axes: Vec<(String, Vec<String>)>,
     report: ReportPlan,
     paper: Vec<Published>,
+    metrics: Vec<UserMetric>,
     overrides: Vec<String>,
     command: Vec<String>,
     studies: study::Studies,
@@ -102,12 +104,14 @@ impl Experiment {
             axes.push(("variant".into(), sweep.variants.iter().map(|(name, _)| name.clone()).collect()));
         }
         axes.extend(sweep.axes.iter().map(|(key, values)| (key.clone(), values.iter().map(Value::to_label).collect())));
+        let metrics = UserMetric::read_all(&mut document)?;
         let mut section = document.section("report")?;
-        let metrics = match study::metrics(&document, &runs, studies)? {
+        let mut shown = match study::metrics(&document, &runs, studies)? {
             Some(metrics) => metrics,
             None => default_metrics(catalogue, &document).to_vec(),
         };
-        let report = read_report(&mut section, &metrics)?;
+        shown.extend(metrics.iter().map(|metric| metric.name.as_str()));
+        let report = read_report(&mut section, &shown)?;
         // A single run of a sweep keeps its report's plan; there is nothing to compare it with.
         if let Some(baseline) = &report.baseline
             && !sweep.variants.is_empty()
@@ -135,6 +139,7 @@ impl Experiment {
             axes,
             report,
             paper,
+            metrics,
             overrides,
             command,
             studies,
@@ -145,6 +150,16 @@ impl Experiment {
     /// The command line that asked for it, to be kept beside its runs.
     pub fn asked_by(self, command: Vec<String>) -> Self {
         Experiment { command, ..self }
+    }
+
+    /// The axes of the sweep with their values, `variant` first if there are any.
+    pub fn axes(&self) -> &[(String, Vec<String>)] {
+        &self.axes
+    }
+
+    /// Metrics of its own.
+    pub fn metrics(&self) -> &[UserMetric] {
+        &self.metrics
     }
 
     /// What lies over the file, and the variants in which it has no effect.
@@ -433,6 +448,7 @@ impl Experiment {
             nodes: plan.spec.nodes.clone(),
             records: plan.spec.capture.records.to_string(),
             clusters: plan.spec.workers.cluster_of.clone(),
+            metrics: self.metrics.clone(),
             part: None,
             rank: None,
             external: plan.spec.hardware.as_ref().filter(|own| own.external).map(|own| own.profile.name.clone()),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pktgen_core::record::{Published, SweepManifest, Validity};
+use pktgen_core::user_metric::UserMetric;
 use pktgen_records::resolved::Options;
 use pktgen_records::stats::Estimate;
 
@@ -48,6 +49,8 @@ pub struct RunSummary {
     pub config: String,
     /// What made it, when and where.
     pub made: RunMade,
+    /// Metrics of its experiment's own.
+    pub user_metrics: Vec<UserMetric>,
     /// What some of its workers under transmission control knew and did, for plots.
     pub states: Vec<WorkerStates>,
 }
@@ -100,6 +103,17 @@ pub struct SweepData {
     pub runs: Vec<RunSummary>,
     /// Its points, in the order of their first runs.
     pub points: Vec<PointSummary>,
+}
+
+impl SweepData {
+    /// Metrics of the experiment's own, in the order of their names; of several by one name that of the first run.
+    pub fn user_metrics(&self) -> Vec<&UserMetric> {
+        let mut metrics: BTreeMap<&str, &UserMetric> = BTreeMap::new();
+        for metric in self.runs.iter().flat_map(|run| &run.user_metrics) {
+            metrics.entry(&metric.name).or_insert(metric);
+        }
+        metrics.into_values().collect()
+    }
 }
 
 /// The setting that a run belongs to.

@@ -2,6 +2,7 @@
 
 use pktgen_core::config::{Key, KeyTables};
 use pktgen_core::registry::{Named, suggest};
+use pktgen_core::user_metric::UserMetricKeys;
 use pktgen_core::{Error, Result, topology};
 use pktgen_engine::endpoint::server;
 use pktgen_engine::target::port;
@@ -68,6 +69,12 @@ fn readers() -> Vec<Reader> {
     all.push(Reader::common("transport", "transports", &[RealTime::KEYS]));
     let filters = transport::middleware::MIDDLEWARE.iter();
     all.extend(filters.map(|it| Reader::new("transport", "middleware", of(*it), &[it.keys()])));
+    all.push(Reader::new(
+        "metrics",
+        "metrics",
+        ("NAME", "A metric of the experiment's own."),
+        &[&[UserMetricKeys::KEYS]],
+    ));
     all.extend(pktgen_planning::STUDIES.iter().map(|it| Reader::new("study", "studies", of(*it), &[it.keys()])));
     all.retain(|reader| !reader.keys.is_empty());
     all

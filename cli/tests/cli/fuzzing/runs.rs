@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use pktgen_core::arrow::ipc::reader::StreamReader;
 use pktgen_core::arrow::ipc::writer::StreamWriter;
 use pktgen_query::Database;
+use pktgen_query::user::SqlMetrics;
 use pktgen_realtime::capture::recover as recover_run;
 use pktgen_realtime::run::merge as merge_runs;
 use pktgen_records::age::AgeOf;
 use pktgen_records::memory::MemoryBound;
+use pktgen_records::resolved::Answers;
 use pktgen_records::{Options, analyze_run_with};
 use pktgen_report::{Model, REPORTS, SweepData, run_dirs};
 
@@ -16,7 +18,13 @@ use super::mutate::Random;
 use super::{Samples, pktgen};
 
 /// Damage goes past the digests, to whoever decodes.
-const ANY: Options = Options { age_of: AgeOf::Newest, no_verify: true, memory: MemoryBound::HALF, studies: &[] };
+const ANY: Options = Options {
+    age_of: AgeOf::Newest,
+    no_verify: true,
+    memory: MemoryBound::HALF,
+    studies: &[],
+    user_metrics: Answers::By(&SqlMetrics),
+};
 
 const QUERY: pktgen_query::Options = pktgen_query::Options { no_verify: true, memory: 1 << 30 };
 

@@ -3,6 +3,7 @@
 //! `UPDATE_DOCS=1 cargo test --release --workspace --test cli query::` writes the questions' answers and the tables of docs/query.md anew.
 
 mod answers;
+mod metrics;
 
 use std::fs;
 use std::path::Path;

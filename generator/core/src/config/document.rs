@@ -27,6 +27,7 @@ pub const SECTIONS: &[&str] = &[
     "transport",
     "capture",
     "sweep",
+    "metrics",
     "report",
     "paper",
     "verify",

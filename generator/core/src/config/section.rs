@@ -146,7 +146,21 @@ impl Section {
         Ok(self.get_entry_tables(key)?.into_iter().map(section).collect())
     }
 
-    /// Ends the reading of one of [`get_sections`](Self::get_sections): refuses unknown keys.
+    /// Reads all tables of any names, `[section.NAME]`, as sections of their own; each must be [`ended`](Self::end) when it was read.
+    pub fn named_sections(&mut self) -> Result<Vec<(String, Section)>> {
+        let mut sections = Vec::new();
+        for (name, entry) in std::mem::take(&mut self.table) {
+            let Value::Table(table) = &entry.value else {
+                return Err(self.wrong(&name, &entry, &format!("a table, [{}.{name}]", self.name)));
+            };
+            let own = Section::new(&format!("{}.{name}", self.name), table.clone(), entry.origin.clone());
+            self.resolved.insert(name.clone(), entry);
+            sections.push((name, own));
+        }
+        Ok(sections)
+    }
+
+    /// Ends the reading of one of [`get_sections`](Self::get_sections) or [`named_sections`](Self::named_sections): refuses unknown keys.
     pub fn end(self) -> Result<()> {
         self.finish().map(drop)
     }

@@ -179,8 +179,8 @@ fn read_variant(table: Vec<(String, Entry)>, place: &str) -> Result<(String, Vec
 fn may_vary(path: &str, origin: &Origin) -> Result<()> {
     let why = match path.split('.').next().unwrap_or(path) {
         "seed" => "seeds are listed in sweep.seeds, for example seeds = \"1..30\"",
-        "report" | "paper" | "sweep" | "name" | "about" => {
-            "name, about, [sweep], [report] and [paper] are those of the whole sweep; set it outside of [sweep]"
+        "metrics" | "report" | "paper" | "sweep" | "name" | "about" => {
+            "name, about, [sweep], [metrics], [report] and [paper] are those of the whole sweep; set it outside of [sweep]"
         }
         _ => return Ok(()),
     };

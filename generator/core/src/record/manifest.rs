@@ -15,6 +15,7 @@ use super::stamps::StampClock;
 use super::verdict::{Incidents, Unseen, Validity};
 use crate::plan::Plan;
 use crate::study::Finding;
+use crate::user_metric::UserMetric;
 
 /// Version of the manifest; a reader refuses a newer one.
 pub const MANIFEST_VERSION: u32 = 2;
@@ -392,6 +393,9 @@ pub struct Manifest {
     pub records: String,
     /// Cluster of each worker, at the beginning.
     pub clusters: Vec<u16>,
+    /// Metrics of the experiment's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<UserMetric>,
     /// Which part of a run this is: `workers`, `device`, `server`, or `frames` of an interface; none for a whole one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,

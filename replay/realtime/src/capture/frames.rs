@@ -344,6 +344,7 @@ fn manifest(plan: &RecordingPlan, listener: &Listener) -> Manifest {
         // Of transmissions: frames are all that was received, from any sender.
         records: "none".into(),
         clusters: Vec::new(),
+        metrics: Vec::new(),
         part: Some("frames".into()),
         external: None,
         training: None,

@@ -160,6 +160,7 @@ impl Experiment {
             nodes: Vec::new(),
             records: "none".into(),
             clusters: Vec::new(),
+            metrics: self.metrics.clone(),
             part: None,
             external: None,
             training: None,

@@ -1,0 +1,47 @@
+//! Metrics as queries: what a metric is in SQL, where that says it whole.
+//!
+//! The analysis counts on one pass what these say (docs/records.md); a test compares both. Called by `pktgen explain`.
+
+/// The queries, as they are written.
+const TEXT: &str = include_str!("../metrics.sql");
+
+/// A metric as a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricQuery {
+    /// Its metric.
+    pub metric: &'static str,
+    /// The labels that its lines have.
+    pub labels: Vec<&'static str>,
+    /// One SELECT with a column `value`, and a column for each label.
+    pub sql: &'static str,
+}
+
+/// All, in the order of the file.
+pub fn queries() -> Vec<MetricQuery> {
+    let parse = |block: &'static str| {
+        let (head, sql) = block.strip_prefix("-- ")?.split_once('\n')?;
+        let (metric, labels) = head
+            .split_once(" by ")
+            .map_or((head, Vec::new()), |(metric, labels)| (metric, labels.split(", ").collect()));
+        Some(MetricQuery { metric, labels, sql: sql.trim_end() })
+    };
+    TEXT.split("\n\n").filter_map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_query_is_of_a_metric_and_has_its_labels() {
+        let definitions: Vec<_> = pktgen_records::METRICS.iter().flat_map(|metric| metric.definitions()).collect();
+        let queries = queries();
+        assert_eq!(queries.len(), TEXT.matches("-- ").count());
+        for MetricQuery { metric, labels, .. } in queries {
+            let of = definitions.iter().filter(|definition| definition.metric == metric);
+            let known: Vec<&str> = of.flat_map(|definition| definition.labels).map(|label| label.name).collect();
+            assert!(definitions.iter().any(|definition| definition.metric == metric), "{metric}");
+            assert!(labels.iter().all(|label| known.contains(label)), "{metric}: {labels:?}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Metrics of an experiment's own: a SELECT whose answer has a column `value`, and labels.
+//!
+//! Called by analyses of runs through [`pktgen_records::user`], and by commands that read experiments, which [`check`] them before
+//! anything runs.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use pktgen_core::registry::suggest;
+use pktgen_core::user_metric::UserMetric;
+use pktgen_core::{Error, Result};
+use pktgen_records::Line;
+use pktgen_records::memory::MemoryBound;
+use pktgen_records::user::{Unanswered, UserMetrics, is_taken};
+use polars::prelude::*;
+use polars::sql::SQLContext;
+use serde_json::Value;
+
+use crate::database::{Database, Options};
+use crate::exact::Functions;
+use crate::memory::LEAST;
+use crate::nested;
+use crate::output::QueryAnswer;
+use crate::source::data_type;
+use crate::statement::Statement;
+use crate::tables::{QueryTable, of_runs};
+
+/// The column that holds the values.
+const VALUE: &str = "value";
+/// Names that lines have beside their labels, or that readers of several runs give.
+const NOT_LABELS: [&str; 5] = ["metric", "unit", "run", "variant", "seed"];
+/// Most lines of a metric.
+const LINES_MAX: usize = 10_000;
+
+/// Answers metrics by SQL.
+#[derive(Debug)]
+pub struct SqlMetrics;
+
+impl UserMetrics for SqlMetrics {
+    fn lines(
+        &self,
+        dir: &Path,
+        metric: &UserMetric,
+        memory: MemoryBound,
+    ) -> std::result::Result<Vec<Line>, Unanswered> {
+        // The analysis has compared the files with their digests, or was told not to.
+        let options = Options { no_verify: true, memory: memory.bound().max(LEAST) };
+        let database = Database::open(dir, options).map_err(Unanswered::Failed)?;
+        if let Some(lacking) = database.lacking(&metric.sql).map_err(Unanswered::Failed)? {
+            return Err(Unanswered::NotRecorded(lacking));
+        }
+        let answer = database.query(&metric.sql).map_err(Unanswered::Failed)?;
+        lines_of(metric, &answer).map_err(Unanswered::Failed)
+    }
+}
+
+/// Refuses metrics that are no SELECT over the tables of a run, or whose answers are no metrics; `axes` are those of the sweep.
+pub fn check(metrics: &[UserMetric], axes: &[String]) -> Result<()> {
+    let tables = of_runs(axes);
+    for metric in metrics {
+        let place = format!("metrics.{}", metric.name);
+        if is_taken(&metric.name) {
+            let what = "there is a metric of this name (pktgen explain); give it another one";
+            return Err(Error::config(format!("{place}: {what}")));
+        }
+        let wrong = |fault: Error| Error::config(format!("{place}.sql: {fault}"));
+        let answer = on_nothing(&metric.sql, &tables).map_err(wrong)?;
+        lines_of(metric, &answer).map_err(wrong)?;
+    }
+    Ok(())
+}
+
+/// The answer to `sql` over tables without rows.
+fn on_nothing(sql: &str, tables: &[QueryTable]) -> Result<QueryAnswer> {
+    let statement = Statement::parse(sql, tables)?;
+    if statement.explains {
+        return Err(Error::config("EXPLAIN gives a plan and no values; write a SELECT"));
+    }
+    let mut context = SQLContext::new().with_function_registry(Functions::all());
+    for table in tables {
+        let fields = table.columns.iter().map(|column| Field::new(column.name.as_str().into(), data_type(column.kind)));
+        context.register(table.name, DataFrame::empty_with_schema(&fields.collect()).lazy());
+    }
+    let answered =
+        crate::memory::deep(|| nested::execute(&mut context, &statement.guarded).and_then(LazyFrame::collect))?;
+    QueryAnswer::of(answered.map_err(|fault| statement.fault(&fault, tables))?)
+}
+
+/// The lines that an answer is.
+fn lines_of(metric: &UserMetric, answer: &QueryAnswer) -> Result<Vec<Line>> {
+    let names = answer.columns();
+    let value = match names.as_slice() {
+        [_] => 0,
+        several => several.iter().position(|name| *name == VALUE).ok_or_else(|| no_value(several))?,
+    };
+    let labels: Vec<(usize, &str)> = names.iter().copied().enumerate().filter(|(at, _)| *at != value).collect();
+    if let Some((_, name)) = labels.iter().find(|(_, name)| NOT_LABELS.contains(name)) {
+        let what = format!("the column \"{name}\" is no label, since lines have one of that name; name it otherwise");
+        return Err(Error::config(what));
+    }
+    if answer.rows() > LINES_MAX {
+        let what = format!("the answer has {} rows, and a metric has at most {LINES_MAX}: group it", answer.rows());
+        return Err(Error::config(what));
+    }
+    if !answer.is_number(value) {
+        return Err(Error::config(format!("the column \"{}\" holds no numbers: CAST it to DOUBLE", names[value])));
+    }
+    if answer.rows() == 0 {
+        return Ok(vec![Line::of_user(metric, None)]);
+    }
+    let (mut lines, mut known) = (Vec::with_capacity(answer.rows()), BTreeSet::new());
+    for row in 0..answer.rows() {
+        let mut line = Line::of_user(metric, answer.cell(row, value).as_f64());
+        for (column, name) in &labels {
+            match answer.cell(row, *column) {
+                Value::Null => {}
+                Value::Bool(truth) => line = line.with(name, truth.to_string()),
+                other => line = line.with(name, other),
+            }
+        }
+        let own: Vec<String> = line.labels.iter().map(|(label, value)| format!("{label}={value}")).collect();
+        let own = own.join(", ");
+        if !known.insert(own.clone()) {
+            let which = if own.is_empty() { "without labels".to_owned() } else { format!("with {own}") };
+            let what =
+                format!("the answer has two rows {which}: a metric has one value, or one for each of its labels");
+            return Err(Error::config(what));
+        }
+        lines.push(line);
+    }
+    // Groups come in any order.
+    lines.sort_by(|one, other| order(one).partial_cmp(&order(other)).unwrap_or(Ordering::Equal));
+    Ok(lines)
+}
+
+/// What lines are sorted by: their labels, numbers by their values.
+fn order(line: &Line) -> Vec<(&str, f64, &str)> {
+    line.labels
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_f64().unwrap_or(0.0), value.as_str().unwrap_or_default()))
+        .collect()
+}
+
+fn no_value(names: &[&str]) -> Error {
+    let (near, all) = (suggest(VALUE, names), names.join(", "));
+    Error::config(format!("the answer has no column \"{VALUE}\"{near}; its columns are {all}: write … AS {VALUE}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::definition::Better;
+
+    use super::*;
+
+    fn metric(name: &str, sql: &str) -> UserMetric {
+        let (unit, better, about) = ("ns".to_owned(), Better::Lower, String::new());
+        UserMetric { name: name.to_owned(), sql: sql.to_owned(), unit, better, about }
+    }
+
+    #[test]
+    fn what_is_no_metric_is_refused_before_anything_runs() {
+        let slots = ["target.slots".to_owned()];
+        for (name, sql, wanted) in [
+            ("loss", "SELECT 1 AS value", "metrics.loss: there is a metric of this name"),
+            (
+                "a",
+                "SELECT wroker AS value FROM sent",
+                "metrics.a.sql: SQL, line 1, column 8: there is no column \"wroker\"",
+            ),
+            ("a", "SELECT 1 AS value FROM send", "did you mean \"sent\"?"),
+            ("a", "DELETE FROM sent", "DELETE is refused"),
+            ("a", "SELECT * FROM read_csv('/etc/passwd')", "is refused"),
+            ("a", "EXPLAIN SELECT 1 AS value FROM sent", "EXPLAIN gives a plan"),
+            (
+                "a",
+                "SELECT worker, COUNT(*) AS vaule FROM sent GROUP BY worker",
+                "no column \"value\", did you mean \"vaule\"?",
+            ),
+            ("a", "SELECT action AS value FROM books", "holds no numbers"),
+            ("a", "SELECT seed AS value, run FROM runs", "the column \"run\" is no label"),
+        ] {
+            let fault = check(&[metric(name, sql)], &slots).unwrap_err().to_string();
+            assert!(fault.contains(wanted), "{sql}: {fault}");
+        }
+        for sql in [
+            "SELECT COUNT(*) FROM fates WHERE fate = 'dropped'",
+            "SELECT cluster AS id, 'cluster' AS flow, AVG(bytes) AS value FROM sent GROUP BY cluster",
+            "SELECT SUM(value) / 2 AS value FROM metrics WHERE metric = 'loss'",
+            "SELECT \"target.slots\" AS slots, 1 AS value FROM runs",
+            "SELECT QUANTILE_DISC(t_recv_ps - newest_gen_ps, 0.99) / 1000 AS value FROM received",
+        ] {
+            check(&[metric("a", sql)], &slots).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+        }
+    }
+
+    #[test]
+    fn answers_become_lines_with_labels() {
+        let frame = df!("flow" => ["cluster", "cluster"], "id" => [14i64, 3], "value" => [None, Some(1.5)]).unwrap();
+        let own = metric("tail", "");
+        let lines = lines_of(&own, &QueryAnswer::of(frame).unwrap()).unwrap();
+        assert_eq!(
+            lines[0].to_json(),
+            r#"{"metric":"tail","unit":"ns","value":1.5,"labels":{"flow":"cluster","id":3}}"#
+        );
+        assert_eq!((lines[1].value, lines.len()), (None, 2));
+        let twice = df!("value" => [1.0, 2.0]).unwrap();
+        let fault = lines_of(&own, &QueryAnswer::of(twice).unwrap()).unwrap_err().to_string();
+        assert!(fault.contains("two rows without labels"), "{fault}");
+        let none = DataFrame::empty_with_schema(&Schema::from_iter([Field::new("n".into(), DataType::Int64)]));
+        assert_eq!(lines_of(&own, &QueryAnswer::of(none).unwrap()).unwrap()[0].value, None);
+    }
+}

@@ -1,0 +1,71 @@
+//! Metrics of an experiment's own, where a build can answer them: the seam to `pktgen_query`, which stands on this crate.
+//!
+//! Called by [`crate::analyze`].
+
+use std::fmt;
+use std::path::Path;
+
+use pktgen_core::Error;
+use pktgen_core::record::Manifest;
+use pktgen_core::user_metric::UserMetric;
+
+use crate::line::{Line, Note};
+use crate::memory::MemoryBound;
+use crate::metric::METRICS;
+use crate::resolved::Answers;
+
+/// What answers metrics of an experiment's own.
+pub trait UserMetrics: fmt::Debug + Sync {
+    /// The lines of `metric` for the run in `dir`, whose files were compared with their digests where that was wanted.
+    fn lines(&self, dir: &Path, metric: &UserMetric, memory: MemoryBound) -> Result<Vec<Line>, Unanswered>;
+}
+
+/// Why a metric has no lines.
+#[derive(Debug)]
+pub enum Unanswered {
+    /// The run did not record what it needs.
+    NotRecorded(String),
+    /// Its SELECT is wrong, failed, or gave what is no metric.
+    Failed(Error),
+}
+
+/// Lines and notes of a run's own metrics.
+#[derive(Debug, Clone, Default)]
+pub struct UserLines {
+    /// One line at least of every metric, without a value where it has none.
+    pub lines: Vec<Line>,
+    /// Metrics without values, and why.
+    pub notes: Vec<Note>,
+}
+
+impl UserLines {
+    /// Those of the run in `dir`; in the order of their names.
+    pub(crate) fn of(dir: &Path, manifest: &Manifest, answers: Answers, memory: MemoryBound) -> UserLines {
+        let mut own = UserLines::default();
+        for metric in &manifest.metrics {
+            let name = &metric.name;
+            let found = match answers {
+                _ if is_taken(name) => Err(Unanswered::Failed(Error::config("the name is that of another metric"))),
+                Answers::By(answers) => answers.lines(dir, metric, memory),
+                Answers::NotBuilt => Err(Unanswered::NotRecorded("this build has no SQL (docs/build.md)".to_owned())),
+                Answers::LeftOut => continue,
+            };
+            let (note, why) = match found {
+                Ok(lines) => {
+                    own.lines.extend(lines);
+                    continue;
+                }
+                Err(Unanswered::NotRecorded(why)) => ("metric_not_computed", why),
+                Err(Unanswered::Failed(fault)) => ("metric_failed", fault.to_string()),
+            };
+            own.notes.push(Note { note, text: format!("metrics.{name} has no value: {why}") });
+            own.lines.push(Line::of_user(metric, None));
+        }
+        own
+    }
+}
+
+/// Whether there is a metric of this name already.
+pub fn is_taken(name: &str) -> bool {
+    METRICS.iter().flat_map(|metric| metric.definitions()).any(|definition| definition.metric == name)
+}
