@@ -23,7 +23,7 @@ pub(crate) struct Keys {
 pub(crate) type Known = (PlSmallStr, Arc<OnceLock<Keys>>);
 
 impl Keys {
-    fn of(column: &Column) -> Option<Keys> {
+    pub(crate) fn of(column: &Column) -> Option<Keys> {
         // One in ten of other keys passes.
         let power = (column.len() as u64 * 8).max(64).next_power_of_two().ilog2().min(MOST);
         let mut keys = Keys { bits: vec![0; 1 << (power - 6)], shift: 64 - power };
@@ -106,7 +106,10 @@ fn try_with_keys(join: &DslPlan) -> Option<DslPlan> {
     else {
         return None;
     };
-    if !predicates.is_empty() || !matches!(options.args.how, JoinType::Inner | JoinType::Left) {
+    if !predicates.is_empty()
+        || options.args.nulls_equal
+        || !matches!(options.args.how, JoinType::Inner | JoinType::Left)
+    {
         return None;
     }
     let (mut chosen, mut right_chosen) = (Vec::new(), Vec::new());
@@ -143,7 +146,8 @@ fn over(plan: &DslPlan, scan: JoinScan, of: &Scan) -> Option<DslPlan> {
         }
         DslPlan::IR { dsl, .. } => over(dsl, scan, of)?,
         _ => {
-            let args = ScanArgsAnonymous { schema: Some(Arc::new(of.schema())), name: of.table.name, ..Default::default() };
+            let args =
+                ScanArgsAnonymous { schema: Some(Arc::new(of.schema())), name: of.table.name, ..Default::default() };
             LazyFrame::anonymous_scan(Arc::new(scan), args).ok()?.logical_plan
         }
     })
