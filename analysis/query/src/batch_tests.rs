@@ -1,7 +1,7 @@
 //! Row groups that are skipped and groups that are gathered, against polars over the whole table: random predicates, keys and aggregates.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use crate::choice::Choice;
 use crate::exact::Functions;
 use crate::grouped::in_batches;
+use crate::joined::Keys;
 use crate::memory::Budget;
 use crate::scan::{Fault, Scan};
 use crate::source::{Part, Stream};
@@ -222,6 +223,11 @@ fn answers_are_those_of_polars_over_all_rows() {
         "SELECT MAX(reward) AS x, SUM(seq) AS y, COUNT(*) AS n FROM sent WHERE seq > 100000",
         "SELECT action, COUNT(*) AS n FROM books GROUP BY action ORDER BY n DESC LIMIT 2",
         "SELECT s.seq, cluster FROM sent s JOIN (SELECT worker, cluster FROM sent WHERE seq = 7) t USING (worker, cluster)",
+        "SELECT a.seq, b.seq AS other, b.t_ps FROM sent a JOIN books b ON a.packet = b.packet_in WHERE a.worker = 2 AND a.seq < 90",
+        "SELECT a.seq, b.t_ps FROM sent a LEFT JOIN books b ON a.packet = b.packet_out WHERE a.worker = 2 AND a.seq < 90",
+        "SELECT a.seq, b.t_ps FROM (SELECT packet, seq FROM sent WHERE worker < 2) a JOIN books b ON b.packet_in = a.packet",
+        "SELECT a.seq, COUNT(*) AS n FROM sent a JOIN books b ON a.packet = b.packet_in WHERE a.seq IN (3, 4) AND b.node = 1 GROUP BY a.seq",
+        "SELECT a.seq, b.t_ps FROM sent a RIGHT JOIN books b ON a.packet = b.packet_in WHERE a.seq < 5",
     ] {
         assert_eq!(whole.compare(sql), !sql.contains("100000000000"), "{sql}");
     }
@@ -284,4 +290,23 @@ fn groupings_that_decompose_are_gathered_and_others_are_not() {
     ] {
         assert!(!gathered(sql), "{sql}");
     }
+}
+
+#[test]
+fn rows_that_no_join_keeps_are_left_out() {
+    let folder = run();
+    let frame = |keys| {
+        let (scan, schema) = (scan(folder.path(), "sent"), Arc::new(Schema::default()));
+        let with_columns = Some(Arc::from([PlSmallStr::from("packet")]));
+        let args = AnonymousScanArgs { n_rows: None, with_columns, schema, output_schema: None, predicate: None };
+        scan.scanned(args, keys).unwrap()
+    };
+    let all = frame(None);
+    assert_eq!(all.height(), ROWS);
+    let keys = Arc::new(OnceLock::new());
+    assert_eq!(frame(Some(("packet".into(), keys.clone()))).height(), ROWS);
+    let few = all.column("packet").unwrap().slice(0, 10);
+    assert!(keys.set(Keys::of(&few).unwrap()).is_ok());
+    let left = frame(Some(("packet".into(), keys))).height();
+    assert!((10..ROWS / 2).contains(&left), "{left}");
 }

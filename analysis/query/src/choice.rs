@@ -9,6 +9,7 @@ use pktgen_core::record::PacketId;
 use pktgen_records::stream_file::StreamFile;
 use polars::prelude::*;
 
+use crate::joined::Known;
 use crate::tables::{Made, QueryColumn, QueryTable};
 
 /// The predicate of a scan, by conjuncts.
@@ -18,6 +19,8 @@ pub(crate) struct Choice {
     /// What is over one column of codes: which codes are kept, and, as the last one, whether empty cells are.
     codes: Vec<(PlSmallStr, Vec<bool>)>,
     rest: Option<Expr>,
+    /// A column, and what its cells are among if a join is to keep the row.
+    keys: Option<Known>,
 }
 
 /// The names of a column of codes.
@@ -120,12 +123,17 @@ impl Choice {
                 None => rest.push(conjunct.clone()),
             }
         }
-        Choice { whole, codes, rest: rest.into_iter().reduce(Expr::and) }
+        Choice { whole, codes, rest: rest.into_iter().reduce(Expr::and), keys: None }
     }
 
-    /// Whether it chooses from the rows at all.
+    /// With keys of a join.
+    pub(crate) fn with_keys(self, keys: Option<Known>) -> Choice {
+        Choice { keys: keys.filter(|(_, keys)| keys.get().is_some()), ..self }
+    }
+
+    /// Whether it keeps all rows.
     pub(crate) fn is_any(&self) -> bool {
-        self.whole.is_empty()
+        self.whole.is_empty() && self.keys.is_none()
     }
 
     /// The columns that it looks at.
@@ -147,6 +155,11 @@ impl Choice {
             let mask =
                 column.u32()?.iter().map(|code| kept.get(code.map_or(empty, |code| code as usize)) == Some(&true));
             let mask: BooleanChunked = mask.collect_ca(PlSmallStr::EMPTY);
+            batch = batch.filter(&mask)?;
+        }
+        if let Some((name, keys)) = &self.keys
+            && let Some(mask) = keys.get().and_then(|keys| keys.may_have(batch.column(name).ok()?))
+        {
             batch = batch.filter(&mask)?;
         }
         match &self.rest {

@@ -11,6 +11,7 @@ use polars::prelude::*;
 use crate::choice::{Choice, as_text, columns_of, dictionary, is_elementwise, names_of, texts};
 use crate::exact::{guarded, too_much};
 use crate::groups::{Aggregate, Groups};
+use crate::joined::with_keys;
 use crate::scan::{Reading, Scan, query_fault};
 
 /// What groups by a key are told apart by.
@@ -72,7 +73,7 @@ pub(crate) fn in_batches(plan: DslPlan) -> PolarsResult<(DslPlan, bool)> {
         }
         DslPlan::Join { input_left, input_right, left_on, right_on, predicates, options } => {
             let (input_left, input_right) = (input(input_left)?, input(input_right)?);
-            DslPlan::Join { input_left, input_right, left_on, right_on, predicates, options }
+            with_keys(DslPlan::Join { input_left, input_right, left_on, right_on, predicates, options })
         }
         DslPlan::HStack { input: of, exprs, options } => DslPlan::HStack { input: input(of)?, exprs, options },
         DslPlan::Distinct { input: of, options } => DslPlan::Distinct { input: input(of)?, options },
@@ -89,7 +90,7 @@ pub(crate) fn in_batches(plan: DslPlan) -> PolarsResult<(DslPlan, bool)> {
 }
 
 /// The scan of ours under `plan`, and the predicates over it; none if something else is between.
-fn source(plan: &DslPlan, predicates: &mut Vec<Expr>) -> Option<Arc<dyn AnonymousScan>> {
+pub(crate) fn source(plan: &DslPlan, predicates: &mut Vec<Expr>) -> Option<Arc<dyn AnonymousScan>> {
     match plan {
         DslPlan::Filter { input, predicate } if is_elementwise(predicate) => {
             predicates.push(predicate.clone());

@@ -9,6 +9,7 @@ use polars::prelude::*;
 use polars_core::runtime::RAYON;
 
 use crate::choice::{Choice, as_codes, texts};
+use crate::joined::Known;
 use crate::memory::Budget;
 use crate::source::{self, Part, broken};
 use crate::tables::{QueryColumn as Asked, QueryTable};
@@ -47,11 +48,23 @@ impl Scan {
         format!("{doing} `{}` ({}{more})", self.table.name, names.join(", "))
     }
 
-    /// The `columns` of the rows that `predicate` keeps of all, or of the first ones.
-    fn read(&self, columns: &[PlSmallStr], predicate: Option<Expr>, first: Option<usize>) -> Result<DataFrame> {
+    /// How many rows there are, if that is known.
+    pub(crate) fn rows(&self) -> Option<u64> {
+        self.parts.iter().map(|(_, part)| part.rows().ok()?).sum()
+    }
+
+    /// What a plan asks for, of rows with `keys` if they are known.
+    pub(crate) fn scanned(&self, args: AnonymousScanArgs, keys: Option<Known>) -> PolarsResult<DataFrame> {
+        let all = || self.table.columns.iter().map(|column| column.name.as_str().into()).collect();
+        let columns = args.with_columns.map_or_else(all, |columns| columns.to_vec());
+        let choice = Choice::of(&self.table, args.predicate.and_then(of_statement)).with_keys(keys);
+        self.read(&columns, &choice, args.n_rows).map_err(|error| self.failed(error))
+    }
+
+    /// The `columns` of the rows that are chosen of all, or of the first ones.
+    fn read(&self, columns: &[PlSmallStr], choice: &Choice, first: Option<usize>) -> Result<DataFrame> {
         let doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let choice = Choice::of(&self.table, predicate);
-        let reading = Reading::new(self, &doing, columns, &choice)?;
+        let reading = Reading::new(self, &doing, columns, choice)?;
         let width: u64 = reading.own.iter().map(|column| column.kind.bytes()).sum();
         let certain = reading.all.filter(|_| choice.is_any() && first.is_none()).unwrap_or(0);
         reading.expect(certain.saturating_mul(width))?;
@@ -231,9 +244,7 @@ impl AnonymousScan for Scan {
     }
 
     fn scan(&self, args: AnonymousScanArgs) -> PolarsResult<DataFrame> {
-        let all = || self.table.columns.iter().map(|column| column.name.as_str().into()).collect();
-        let columns = args.with_columns.map_or_else(all, |columns| columns.to_vec());
-        self.read(&columns, args.predicate.and_then(of_statement), args.n_rows).map_err(|error| self.failed(error))
+        self.scanned(args, None)
     }
 
     fn allows_predicate_pushdown(&self) -> bool {

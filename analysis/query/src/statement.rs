@@ -14,7 +14,7 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::exact::GUARD;
 use crate::memory::deep;
@@ -24,6 +24,8 @@ use crate::tables::QueryTable;
 const BYTES: usize = 32 << 10;
 /// Most words and marks: plans are as deep as chains of them are long.
 const TOKENS: usize = 2000;
+/// Columns whose names are keywords that no statement needs.
+const NAMES: [&str; 1] = ["cluster"];
 /// How deeply parentheses and subqueries may nest.
 const DEPTH: usize = 50;
 
@@ -39,15 +41,6 @@ pub(crate) struct Statement {
     pub(crate) explains: bool,
     /// The tables that it names.
     pub(crate) tables: BTreeSet<String>,
-}
-
-/// The column is a keyword of Hive's dialect, which ends lists of columns: behind a comma it is read as a column if it is quoted.
-fn quote_cluster(token: &mut TokenWithSpan) {
-    if let Token::Word(word) = &mut token.token
-        && word.value == "cluster"
-    {
-        *word = Word { value: word.value.clone(), quote_style: Some('"'), keyword: Keyword::NoKeyword };
-    }
 }
 
 fn at(place: Location, what: impl std::fmt::Display) -> Error {
@@ -79,7 +72,7 @@ impl Statement {
         }
         let tokens = Tokenizer::new(&GenericDialect, text).tokenize_with_location();
         let mut tokens = tokens.map_err(|fault| at(fault.location, fault.message))?;
-        tokens.iter_mut().for_each(quote_cluster);
+        tokens.iter_mut().for_each(|token| plain_name(&mut token.token));
         let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
         if words > TOKENS {
             return Err(Error::config(format!(
@@ -166,6 +159,16 @@ fn is_missing(theirs: &PolarsError) -> bool {
         PolarsError::ColumnNotFound(_) => true,
         PolarsError::Context { error, .. } => is_missing(error),
         _ => false,
+    }
+}
+
+/// Makes a name of a column of what is a keyword of some dialect: a comma before one would end a list.
+fn plain_name(token: &mut Token) {
+    if let Token::Word(word) = token
+        && word.quote_style.is_none()
+        && NAMES.contains(&word.value.as_str())
+    {
+        (word.quote_style, word.keyword) = (Some('"'), Keyword::NoKeyword);
     }
 }
 

@@ -1,0 +1,154 @@
+//! Joins on a column of integers: rows of the right table whose key the left one does not have are left out while they are read.
+//!
+//! Called by [`crate::grouped`]. The left table is read first, then, and both with all cores.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use polars::prelude::*;
+
+use crate::grouped::source;
+use crate::scan::Scan;
+
+/// Most bits of [`Keys`], as a power of two.
+const MOST: u32 = 28;
+
+/// Which keys a table has: a bit for each. Other keys may have the same bit.
+pub(crate) struct Keys {
+    bits: Vec<u64>,
+    shift: u32,
+}
+
+/// The keys of a column that may be known.
+pub(crate) type Known = (PlSmallStr, Arc<OnceLock<Keys>>);
+
+impl Keys {
+    pub(crate) fn of(column: &Column) -> Option<Keys> {
+        // One in ten of other keys passes.
+        let power = (column.len() as u64 * 8).max(64).next_power_of_two().ilog2().min(MOST);
+        let mut keys = Keys { bits: vec![0; 1 << (power - 6)], shift: 64 - power };
+        each(column, |key| {
+            if let Some(key) = key {
+                let place = keys.place(key);
+                keys.bits[place >> 6] |= 1 << (place & 63);
+            }
+        })?;
+        Some(keys)
+    }
+
+    #[inline]
+    fn place(&self, key: u64) -> usize {
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+    }
+
+    /// Which cells of a column may be among the keys; none if they are not integers of 64 bits.
+    pub(crate) fn may_have(&self, column: &Column) -> Option<BooleanChunked> {
+        let mut mask = Vec::with_capacity(column.len());
+        let has = |place: usize| self.bits[place >> 6] >> (place & 63) & 1 == 1;
+        each(column, |key| mask.push(key.is_some_and(|key| has(self.place(key)))))?;
+        Some(BooleanChunked::from_slice(PlSmallStr::EMPTY, &mask))
+    }
+}
+
+fn each(column: &Column, mut each: impl FnMut(Option<u64>)) -> Option<()> {
+    match column.dtype() {
+        DataType::UInt64 => column.u64().ok()?.iter().for_each(&mut each),
+        DataType::Int64 => column.i64().ok()?.iter().for_each(|key| each(key.map(|key| key as u64))),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// One side of a join.
+struct JoinScan {
+    scan: Arc<dyn AnonymousScan>,
+    keys: Known,
+    /// It is read first, and says which keys there are.
+    is_left: bool,
+}
+
+impl AnonymousScan for JoinScan {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn scan(&self, args: AnonymousScanArgs) -> PolarsResult<DataFrame> {
+        let Some(scan) = self.scan.as_any().downcast_ref::<Scan>() else {
+            polars_bail!(ComputeError: "a join of no table");
+        };
+        if !self.is_left {
+            return scan.scanned(args, Some(self.keys.clone()));
+        }
+        let frame = scan.scanned(args, None)?;
+        if let Some(keys) = frame.column(&self.keys.0).ok().and_then(Keys::of) {
+            let _ = self.keys.1.set(keys);
+        }
+        Ok(frame)
+    }
+
+    fn allows_predicate_pushdown(&self) -> bool {
+        true
+    }
+
+    fn allows_projection_pushdown(&self) -> bool {
+        true
+    }
+}
+
+/// Makes `join` leave rows out, if it may.
+pub(crate) fn with_keys(join: DslPlan) -> DslPlan {
+    try_with_keys(&join).unwrap_or(join)
+}
+
+fn try_with_keys(join: &DslPlan) -> Option<DslPlan> {
+    let DslPlan::Join { input_left, input_right, left_on, right_on, predicates, options } = join else { return None };
+    let ([Expr::Column(left), Expr::Column(right)], true) = ([left_on.first()?, right_on.first()?], left_on.len() == 1)
+    else {
+        return None;
+    };
+    if !predicates.is_empty()
+        || options.args.nulls_equal
+        || !matches!(options.args.how, JoinType::Inner | JoinType::Left)
+    {
+        return None;
+    }
+    let (mut chosen, mut right_chosen) = (Vec::new(), Vec::new());
+    let (left_scan, right_scan) = (source(input_left, &mut chosen)?, source(input_right, &mut right_chosen)?);
+    let (of_left, of_right) = (left_scan.as_any().downcast_ref::<Scan>()?, right_scan.as_any().downcast_ref::<Scan>()?);
+    if of_left.schema().get(left)? != of_right.schema().get(right)? {
+        return None;
+    }
+    // Few keys of many rows.
+    if chosen.is_empty() && of_left.rows()? * 2 > of_right.rows()? {
+        return None;
+    }
+    let keys: Arc<OnceLock<Keys>> = Arc::default();
+    let side = |scan: &Arc<dyn AnonymousScan>, name: &PlSmallStr, is_left| JoinScan {
+        scan: scan.clone(),
+        keys: (name.clone(), keys.clone()),
+        is_left,
+    };
+    let input_left = Arc::new(over(input_left, side(&left_scan, left, true), of_left)?);
+    let input_right = Arc::new(over(input_right, side(&right_scan, right, false), of_right)?);
+    let options = Arc::new(JoinOptions { allow_parallel: false, ..options.as_ref().clone() });
+    let (left_on, right_on) = (left_on.clone(), right_on.clone());
+    Some(DslPlan::Join { input_left, input_right, left_on, right_on, predicates: Vec::new(), options })
+}
+
+/// `plan` over `scan` in place of the table that it is over.
+fn over(plan: &DslPlan, scan: JoinScan, of: &Scan) -> Option<DslPlan> {
+    Some(match plan {
+        DslPlan::Filter { input, predicate } => {
+            DslPlan::Filter { input: Arc::new(over(input, scan, of)?), predicate: predicate.clone() }
+        }
+        DslPlan::Select { input, expr, options } => {
+            DslPlan::Select { input: Arc::new(over(input, scan, of)?), expr: expr.clone(), options: *options }
+        }
+        DslPlan::IR { dsl, .. } => over(dsl, scan, of)?,
+        _ => {
+            let args =
+                ScanArgsAnonymous { schema: Some(Arc::new(of.schema())), name: of.table.name, ..Default::default() };
+            LazyFrame::anonymous_scan(Arc::new(scan), args).ok()?.logical_plan
+        }
+    })
+}
