@@ -70,11 +70,11 @@ fn a_change_is_judged_and_told_in_one_comment() {
     let short = compared(
         folder,
         &head,
-        &["--out", "short", "--limit", "1000", "--set", "name=\"a rather long name of an experiment\""],
+        &["--out", "short", "--limit", "500", "--set", "name=\"a rather long name of an experiment\""],
     );
     assert_eq!(short.status.code(), Some(1), "{}", text(&short.stderr));
     let comment = fs::read_to_string(folder.join("short/comment.md")).expect("a comment");
-    assert!(comment.len() <= 1000 && comment.contains("more lines are left out"), "{comment}");
+    assert!(comment.chars().count() <= 500 && comment.contains("more lines are left out"), "{comment}");
     let broken = compared(folder, Path::new("/bin/false"), &["--out", "broken"]);
     assert_eq!(broken.status.code(), Some(1), "{}", text(&broken.stderr));
     let comment = fs::read_to_string(folder.join("broken/comment.md")).expect("a comment");
