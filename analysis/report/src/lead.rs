@@ -292,7 +292,7 @@ pub(crate) fn shared(names: &[String]) -> String {
     let words: Vec<Vec<&str>> = names.iter().map(|name| name.split(' ').collect()).collect();
     let alike = |i: &usize| words.iter().all(|own| own.get(*i).is_some_and(|word| *word == words[0][*i]));
     let count = (0..words[0].len()).take_while(alike).count();
-    if count == 0 { names[0].clone() } else { words[0][..count].join(" ") }
+    if count == 0 { names[0].clone() } else { words[0][..count].join(" ").trim_end_matches(',').to_owned() }
 }
 
 /// "a, b and c".
