@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pktgen_core::config::{Document, Run, Section, Sweep, Value, with_variants};
+use pktgen_core::config::{Document, Run, Sweep, Value, with_variants};
 use pktgen_core::record::{
-    Balance, Bound, Counters, Fault, Group, Incidents, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState,
-    SweepManifest, SweepRun, Unseen, Validity, digest,
+    Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest,
+    SweepRun, Unseen, Validity, digest,
 };
 use pktgen_core::registry::suggest;
 use pktgen_core::seed::drawn;
@@ -40,11 +40,11 @@ use crate::plan::{Plan, plan, prepare, prepare_share, source};
 use crate::target::program::Expected;
 
 use conclude::conclude;
-use report_plan::{read_paper, read_report};
 pub use find_rate::{Attempt, Limiter, RateFound, Search, Searched, Trial};
 pub use join::{Joined, is_shard, join};
 pub use merge::{Merged, Skew, merge};
 pub use ranks::{Instant, LaunchedRank, Meeting, RankCrew, RankFlag};
+use report_plan::{read_paper, read_report};
 pub use shard::Share;
 pub use summary::Summary;
 
