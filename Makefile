@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: demo test test-all check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again
+.PHONY: packages demo site test test-all check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -34,6 +34,7 @@ test-all: build lint
 	scripts/rooms
 	scripts/published-check
 	scripts/browser-check
+	scripts/python-tests
 	scripts/notebooks
 	PKTGEN=target/release/pktgen traces/record/test
 
@@ -84,6 +85,10 @@ evidence: build
 	scripts/figures
 	scripts/evidence
 
+# Wheel, tarball and Debian package, checked, in target/package: docs/install.md.
+packages:
+	scripts/package all
+
 # Table 1 in real time over every transport of this host, beside virtual time, and synchronous training; cleans up after itself.
 testbed: build
 	scripts/testbed
@@ -133,6 +138,13 @@ nic-evidence: sender
 # The multi-hop network again in ns-3 (installs libns3-dev): losses, ages and speed of both simulators.
 ns3: build
 	scripts/ns3/compare
+
+# The documentation as a site in target/site/book, read and searched without a network; installs mdbook in target/tools once.
+MDBOOK_VERSION = 0.4.52
+site:
+	@command -v mdbook >/dev/null || [ -x target/tools/bin/mdbook ] || \
+	  $(CARGO) install mdbook --version $(MDBOOK_VERSION) --locked --no-default-features --features search --root target/tools
+	scripts/site
 
 bench:
 	$(CARGO) bench --workspace

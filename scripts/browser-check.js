@@ -80,6 +80,11 @@
   addEventListener('load', () => {
     const wide = document.documentElement.scrollWidth;
     if (wide > innerWidth) say(`the page is ${wide} pixels wide on a screen of ${innerWidth}`);
+    // Before anything is unfolded or scrolled: the answer, and beside it on a wide screen what shows it.
+    const answer = document.querySelector('.answers li'), shows = document.querySelector('figure');
+    if (expect.kind === 'report' && !answer) say('the page answers nothing');
+    if (answer && answer.getBoundingClientRect().bottom > innerHeight) say('the answer is not on the first screen');
+    if (expect.kind === 'report' && innerWidth > 1000 && shows && shows.getBoundingClientRect().bottom > innerHeight) say('the chart of the answer is not on the first screen');
     all('details').forEach(part => { part.open = true; });
     if (document.documentElement.scrollWidth > innerWidth) say('the page is too wide once everything is unfolded');
     const figures = all('figure');

@@ -1,5 +1,6 @@
 //! Every flag of every command, in one place.
 
+mod completions;
 mod convert;
 mod device;
 mod dump;
@@ -17,6 +18,9 @@ use pktgen_core::shard::Shard;
 use pktgen_core::units::{Rate, Size, Span};
 use pktgen_records::age::AgeOf;
 
+pub(crate) use completions::Completions;
+#[cfg(feature = "completions")]
+pub(crate) use completions::Form;
 pub(crate) use convert::Convert;
 pub(crate) use device::{Captured, Device, DeviceOf};
 pub(crate) use dump::Dump;
@@ -102,6 +106,9 @@ pub(crate) enum Command {
     List(List),
     /// Definition, unit, labels and direction of a metric, a column, a code or a name of pktgen list
     Explain(Explain),
+    /// Completions of a shell, or man pages, as files
+    #[command(hide = true)]
+    Completions(Completions),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -116,7 +123,7 @@ pub(crate) struct Demo {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Experiment {
-    /// Experiment file (TOML; see configs/)
+    /// Experiment file (TOML), or a built-in experiment by its name (pktgen list configs)
     pub(crate) experiment: PathBuf,
     /// Override a key, for example --set target.slots=16 (repeatable; wins over file and environment)
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -662,7 +669,7 @@ pub(crate) struct Dissector {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct List {
-    /// Only this kind
+    /// Only this kind; configs: the built-in experiments
     pub(crate) kind: Option<String>,
     /// The keys of an experiment that each reads, with default, range and meaning
     #[arg(long)]

@@ -133,7 +133,7 @@ pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
         latency::describe(&latency::HOST, &latency_ps, &mut lines)?;
     }
     clock_lines(clocks, &mut lines);
-    let notes = notes(facts, &totals, Known { merged, aged, deliveries, latency: &latency_ps });
+    let notes = notes(facts, &totals, Known { merged, aged, deliveries, numbered, latency: &latency_ps });
     Ok(Measured { lines, notes })
 }
 
@@ -289,12 +289,14 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         }
         if numbered > 0 {
             out.push(updates("numbered", numbered as f64));
+        }
+        if numbered > 0 && totals.represented <= numbered {
             let gaps = numbered as f64 - totals.represented as f64;
             out.push(updates("numbers_missing", gaps));
             out.push(Line::new("numbers_missing_share", SHARE, share(gaps, numbered)));
         }
     }
-    if sender && server && counted {
+    if sender && server && counted && totals.represented <= totals.sent {
         out.push(updates("missing", missing));
         out.push(Line::new("missing_share", SHARE, share(missing, totals.sent)));
         if facts.forwards {
@@ -323,6 +325,7 @@ struct Known<'a> {
     merged: bool,
     aged: bool,
     deliveries: Deliveries,
+    numbered: u64,
     latency: &'a NumberList,
 }
 
@@ -419,6 +422,25 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
         say("sender_not_seen", if numbered { NO_SENDER } else { NOTHING_SENT }.to_owned());
     } else if ours > 0 && server && known.deliveries == Deliveries::Counted && !facts.forwards {
         say("fates_unknown", NO_FATES.to_owned());
+    }
+    if server && known.deliveries == Deliveries::Counted {
+        let (held, sent, numbered) = (totals.represented, totals.sent, known.numbered);
+        if sender && held > sent {
+            say(
+                "senders_incomplete",
+                format!(
+                    "{held} updates arrived, and the senders' capture has {sent}: it lacks some, so what is missing is not known"
+                ),
+            );
+        }
+        if numbered > 0 && held > numbered {
+            say(
+                "numbers_incomplete",
+                format!(
+                    "aggregates hold {held} updates, and the numbers that arrived span {numbered}: gaps are not known"
+                ),
+            );
+        }
     }
     if totals.unseen > 0 && !known.latency.is_empty() {
         say("unseen", format!("{} packets arrived whose sending was not captured", totals.unseen));

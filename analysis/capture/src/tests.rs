@@ -197,6 +197,35 @@ proptest! {
     }
 }
 
+/// Updates of worker 1 in a file: time, number, how many updates the packet holds.
+fn capture_of(path: &Path, updates: &[(i64, u32, u16)]) {
+    let mut writer = Writer::create(path, WriterOptions::new(Form::Pcapng)).unwrap();
+    for (t, seq, count) in updates {
+        let update = Sent { worker: 1, seq: *seq, t_gen: t - 500, t_sent: 0, arrives: None };
+        let frame = frame_of(&update, *count);
+        writer.packet(0, *t, &frame, frame.len() as u32).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+#[test]
+fn what_cannot_be_missing_is_not_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, workers) = (dir.path().join("server.pcapng"), dir.path().join("workers.pcapng"));
+    // The aggregate has members with numbers below the lowest that arrived; the workers' side lacks most of them.
+    capture_of(&server, &[(1_000, 3, 1), (2_000, 4, 9)]);
+    capture_of(&workers, &[(900, 3, 1), (1_900, 4, 1)]);
+    let formats = all().protocols.formats;
+    let alone = analysed(&CapturePlan::new(formats, vec![server.clone()], Vec::new()));
+    let both = analysed(&CapturePlan::new(formats, vec![server], vec![workers]));
+    for (measured, code) in [(&alone, "numbers_incomplete"), (&both, "senders_incomplete")] {
+        assert_eq!(value(&measured.lines, "represented"), Some(10.0));
+        let negative: Vec<_> = measured.lines.iter().filter(|line| line.metric.contains("missing")).collect();
+        assert!(negative.is_empty(), "{negative:?}");
+        assert!(measured.notes.iter().any(|note| note.note == code), "{code}: {:?}", measured.notes);
+    }
+}
+
 #[test]
 fn aggregates_hide_their_members_and_gaps_are_counted() {
     let dir = tempfile::tempdir().unwrap();

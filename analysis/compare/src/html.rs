@@ -8,7 +8,7 @@ use pktgen_core::printable::escape;
 use pktgen_report::report::{SCROLLS, STYLE, html_provenance};
 
 use super::forest::forests;
-use super::text::{HEADS, cells, ranking_cells, ranking_heads};
+use super::text::{HEADS, by_severity, cells, ranking_cells, ranking_heads};
 use super::{Comparison, Outcome};
 
 /// What the style of reports lacks.
@@ -43,18 +43,22 @@ pub(super) fn page(comparison: &Comparison) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(out, "<section class=\"verdict {class}\" aria-label=\"Verdict\">");
     let _ = writeln!(out, "<p>{}</p>", escape(&comparison.verdict().to_uppercase()));
+    answers(comparison, &mut out);
     comparison.lines.iter().for_each(|line| out.push_str(&format!("<p>{}</p>\n", escape(line))));
     out.push_str("</section>\n");
     for one in &comparison.implementations {
-        let _ = writeln!(out, "<p class=\"about\">{}: {}</p>", escape(&one.name), escape(&one.experiment));
-        html_provenance(&one.made, &mut out);
         list(&format!("Invalid runs of {}", one.name), &one.invalid, &mut out);
     }
     for versus in comparison.versus.iter().filter(|versus| !versus.judgements.is_empty()) {
-        let _ = writeln!(out, "<h2>{} against {}</h2>", escape(&versus.new), escape(&versus.old));
+        if comparison.versus.len() > 1 {
+            let _ = writeln!(out, "<h2>{} against {}</h2>", escape(&versus.new), escape(&versus.old));
+        }
+        out.push_str("<div class=\"charts\">\n");
         forests(versus, &mut out);
+        out.push_str("</div>\n<details><summary>All judgements</summary>\n");
         let rows = versus.judgements.iter().map(|one| (cells(one).to_vec(), one.outcome));
         table(&HEADS.map(str::to_owned), rows, true, &mut out);
+        out.push_str("</details>\n");
     }
     if !comparison.rankings.is_empty() {
         out.push_str(
@@ -63,14 +67,66 @@ pub(super) fn page(comparison: &Comparison) -> String {
         let rows = comparison.rankings.iter().map(|ranking| (ranking_cells(comparison, ranking), Outcome::Same));
         table(&ranking_heads(comparison), rows, false, &mut out);
     }
-    list("How it was compared", &comparison.notes, &mut out);
+    for one in &comparison.implementations {
+        let _ = writeln!(out, "<p class=\"about\">{}: {}</p>", escape(&one.name), escape(&one.experiment));
+        html_provenance(&one.made, &mut out);
+    }
+    folded("How it was compared", &comparison.notes, &mut out);
     for versus in &comparison.versus {
         let unpaired = versus.pairing.unpaired.iter();
         let lines: Vec<String> =
             unpaired.map(|one| format!("{} of {}: {}", one.run, one.implementation, one.why)).collect();
-        list(&format!("Runs in no pair: {} against {}", versus.new, versus.old), &lines, &mut out);
+        folded(&format!("Runs in no pair: {} against {}", versus.new, versus.old), &lines, &mut out);
     }
-    framed(&comparison.title, &out)
+    framed(&question(comparison), &out)
+}
+
+/// What a comparison asks.
+fn question(comparison: &Comparison) -> String {
+    match comparison.versus.as_slice() {
+        [only] if comparison.implementations.len() == 2 => format!("Is {} better than {}?", only.new, only.old),
+        _ => {
+            let names: Vec<&str> = comparison.implementations.iter().map(|one| one.name.as_str()).collect();
+            format!("Which is best: {}?", names.join(", "))
+        }
+    }
+}
+
+/// Most judgements that stand large in the verdict.
+const ANSWERS_MAX: usize = 4;
+
+/// The judgements that tell most, the worst first: the effect large, its interval beside it.
+fn answers(comparison: &Comparison, out: &mut String) {
+    let several = comparison.versus.len() > 1;
+    let all = comparison.versus.iter().flat_map(|versus| versus.judgements.iter().map(move |one| (versus, one)));
+    let mut all: Vec<_> = all.filter(|(_, one)| one.effect.is_some()).collect();
+    all.sort_by(|a, b| by_severity(a.1, b.1));
+    if all.is_empty() {
+        return;
+    }
+    out.push_str("<ul class=\"answers\">\n");
+    for (versus, one) in all.iter().take(ANSWERS_MAX) {
+        let [metric, at, _, _, effect, ..] = cells(one);
+        let (value, interval) = effect
+            .split_once(" [")
+            .map_or((effect.as_str(), String::new()), |(value, interval)| (value, format!(" [{interval}")));
+        let of = if several { format!("{}: ", versus.new) } else { String::new() };
+        let class = match one.outcome {
+            Outcome::Worse => "worse",
+            Outcome::Better => "better",
+            _ => "open",
+        };
+        let at = if one.labels.is_empty() { String::new() } else { format!(" <small>{}</small>", escape(&at)) };
+        let _ = writeln!(
+            out,
+            "<li class=\"{class}\"><div class=\"values\"><span><strong>{value}</strong>{interval}{at}</span> \
+             <span><b>{}{}</b>: <em>{}</em></span></div></li>",
+            escape(&of),
+            escape(&metric),
+            one.outcome.name()
+        );
+    }
+    out.push_str("</ul>\n");
 }
 
 /// A table with words in its first two columns, and in the last one if `last_is_words`.
@@ -99,6 +155,15 @@ fn table(heads: &[String], rows: impl Iterator<Item = (Vec<String>, Outcome)>, l
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody>\n</table></div>\n");
+}
+
+/// A list that is shown on demand.
+fn folded(title: &str, lines: &[String], out: &mut String) {
+    if !lines.is_empty() {
+        let _ = writeln!(out, "<details><summary>{}</summary>\n<ul>", escape(title));
+        lines.iter().for_each(|line| out.push_str(&format!("<li>{}</li>\n", escape(line))));
+        out.push_str("</ul></details>\n");
+    }
 }
 
 fn list(title: &str, lines: &[String], out: &mut String) {

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::choice::Choice;
 use crate::exact::Functions;
 use crate::grouped::in_batches;
-use crate::joined::Keys;
+use crate::keys::Keys;
 use crate::memory::Budget;
 use crate::scan::{Fault, Scan};
 use crate::source::{Part, Stream};

@@ -9,7 +9,7 @@ use pktgen_core::record::PacketId;
 use pktgen_records::stream_file::StreamFile;
 use polars::prelude::*;
 
-use crate::joined::Known;
+use crate::keys::Known;
 use crate::tables::{Made, QueryColumn, QueryTable};
 
 /// The predicate of a scan, by conjuncts.

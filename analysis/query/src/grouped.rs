@@ -12,7 +12,7 @@ use crate::choice::{Choice, as_text, columns_of, dictionary, is_elementwise, nam
 use crate::exact::{guarded, too_much};
 use crate::groups::{Aggregate, Groups};
 use crate::joined::with_keys;
-use crate::scan::{Reading, Scan, query_fault};
+use crate::scan::{Reading, Scan, query_fault, source};
 
 /// What groups by a key are told apart by.
 enum Key {
@@ -87,25 +87,6 @@ pub(crate) fn in_batches(plan: DslPlan) -> PolarsResult<(DslPlan, bool)> {
         other => other,
     };
     Ok((plan, any))
-}
-
-/// The scan of ours under `plan`, and the predicates over it; none if something else is between.
-pub(crate) fn source(plan: &DslPlan, predicates: &mut Vec<Expr>) -> Option<Arc<dyn AnonymousScan>> {
-    match plan {
-        DslPlan::Filter { input, predicate } if is_elementwise(predicate) => {
-            predicates.push(predicate.clone());
-            source(input, predicates)
-        }
-        DslPlan::Select { input, expr, .. } if expr.iter().all(|expr| matches!(expr, Expr::Column(_))) => {
-            source(input, predicates)
-        }
-        DslPlan::IR { dsl, .. } => source(dsl, predicates),
-        DslPlan::Scan { scan_type, .. } => match scan_type.as_ref() {
-            FileScanDsl::Anonymous { function, .. } if function.as_any().is::<Scan>() => Some(function.clone()),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 impl Grouping {

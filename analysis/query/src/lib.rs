@@ -6,7 +6,8 @@
 //!
 //! Map: [`tables`] says what there is, [`memory`] what may be held; [`Database`] opens a folder and answers: `statement` checks the text,
 //! `source` reads rows ([`fates`] those of fates), `scan` is what polars sees of them (`choice` which rows), `grouped` gathers `groups` batch by
-//! batch where it can, `joined` leaves out rows that no join keeps, `exact` guards sums, `nested` those of nested queries, [`output`] writes answers, [`user`] makes metrics of them.
+//! batch where it can, `joined` leaves out rows that no join keeps (`keys` says which), `exact` guards sums, `nested` those of nested queries, [`output`] writes
+//! answers, [`user`] makes metrics of them.
 //! [`metrics`] are built-in metrics as queries. Without the feature `sql` there are only the tables and these texts.
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,8 @@ mod grouped;
 mod groups;
 #[cfg(feature = "sql")]
 mod joined;
+#[cfg(feature = "sql")]
+mod keys;
 #[cfg(feature = "sql")]
 mod memory;
 #[cfg(feature = "sql")]

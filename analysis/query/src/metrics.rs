@@ -28,6 +28,15 @@ pub fn queries() -> Vec<MetricQuery> {
     TEXT.split("\n\n").filter_map(parse).collect()
 }
 
+/// The queries as a page of markdown.
+pub fn markdown() -> String {
+    let of = |MetricQuery { metric, labels, sql }: MetricQuery| {
+        let labels = if labels.is_empty() { String::new() } else { format!(" (by {})", labels.join(", ")) };
+        format!("`{metric}`{labels}:\n\n```sql\n{sql}\n```\n\n")
+    };
+    queries().into_iter().map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

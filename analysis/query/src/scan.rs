@@ -8,8 +8,8 @@ use pktgen_core::Result;
 use polars::prelude::*;
 use polars_core::runtime::RAYON;
 
-use crate::choice::{Choice, as_codes, texts};
-use crate::joined::Known;
+use crate::choice::{Choice, as_codes, is_elementwise, texts};
+use crate::keys::Known;
 use crate::memory::Budget;
 use crate::source::{self, Part, broken};
 use crate::tables::{QueryColumn as Asked, QueryTable};
@@ -86,6 +86,25 @@ impl Scan {
         let text = error.to_string();
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         PolarsError::ComputeError(text.into())
+    }
+}
+
+/// The scan of ours under `plan`, and the predicates over it; none if something else is between.
+pub(crate) fn source(plan: &DslPlan, predicates: &mut Vec<Expr>) -> Option<Arc<dyn AnonymousScan>> {
+    match plan {
+        DslPlan::Filter { input, predicate } if is_elementwise(predicate) => {
+            predicates.push(predicate.clone());
+            source(input, predicates)
+        }
+        DslPlan::Select { input, expr, .. } if expr.iter().all(|expr| matches!(expr, Expr::Column(_))) => {
+            source(input, predicates)
+        }
+        DslPlan::IR { dsl, .. } => source(dsl, predicates),
+        DslPlan::Scan { scan_type, .. } => match scan_type.as_ref() {
+            FileScanDsl::Anonymous { function, .. } if function.as_any().is::<Scan>() => Some(function.clone()),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::headings::{heading, metric_keys};
 use crate::sweep::data::{Labels, SweepData, VARIANT};
 
 /// Most points whose values a sentence has; of more it has the least and the largest.
-const NAMED_MAX: usize = 4;
+pub(crate) const NAMED_MAX: usize = 4;
 /// Most variants that a sentence about what was measured names.
 const VARIANTS_MAX: usize = 8;
 
@@ -36,10 +36,14 @@ pub(crate) fn each(values: &[At], scale: &Scale) -> String {
     if values.len() <= NAMED_MAX {
         return values.iter().map(one).collect::<Vec<_>>().join(", ");
     }
+    let ends = extremes(values).map(|(least, most)| format!("{} (least) to {} (largest)", one(least), one(most)));
+    ends.unwrap_or_default()
+}
+
+/// The least and the largest of the values.
+pub(crate) fn extremes<'a, 'b>(values: &'b [At<'a>]) -> Option<(&'b At<'a>, &'b At<'a>)> {
     let by_size = |a: &&At, b: &&At| a.1.median.total_cmp(&b.1.median);
-    let (least, most) = (values.iter().min_by(by_size), values.iter().max_by(by_size));
-    let (Some(least), Some(most)) = (least, most) else { return String::new() };
-    format!("{} (least) to {} (largest)", one(least), one(most))
+    Some((values.iter().min_by(by_size)?, values.iter().max_by(by_size)?))
 }
 
 fn with_interval(value: &Estimate, scale: &Scale) -> String {

@@ -60,6 +60,9 @@ pub struct Chart {
     /// Nodes and cables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
+    /// Keys of the metrics that it shows, where it shows metrics.
+    #[serde(skip)]
+    pub keys: Vec<String>,
 }
 
 /// One line, or the bars of one colour.

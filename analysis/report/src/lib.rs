@@ -6,7 +6,7 @@
 //!
 //! Map: [`sweep`] analyses all runs of a folder (`baseline` compares them with the baseline's, `group` summarises clusters,
 //! `headings` are columns of tables); [`model`] is what a report says ([`picture`] makes its [`chart`]s, `verdict` and [`answer`] its
-//! sentences, [`made`] says what made the runs, [`check`] names the experiment's mistakes, [`definitions`] what metrics mean);
+//! sentences, `lead` its first screen, [`made`] says what made the runs, [`check`] names the experiment's mistakes, [`definitions`] what metrics mean);
 //! [`report`] has its forms ([`plot`] draws), [`summary`] the terminal's.
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ pub mod check;
 pub mod definitions;
 mod group;
 mod headings;
+mod lead;
 pub mod made;
 pub mod model;
 pub mod picture;

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::chart::Chart;
 use crate::headings::{Heading, axes, heading, metric_keys};
+use crate::lead::{self, Lead};
 use crate::made::RunProvenance;
 use crate::sweep::data::{Labels, PointSummary, RunSummary, SweepData, matches, name_of, why_invalid};
 use crate::verdict::{Verdict, compare, verdict};
@@ -59,6 +60,12 @@ pub struct Model {
     pub notes: Vec<String>,
     /// Pictures.
     pub charts: Vec<Chart>,
+    /// What stands first on a page.
+    #[serde(skip)]
+    pub(crate) lead: Lead,
+    /// The chart that shows the answer, as a position in `charts`.
+    #[serde(skip)]
+    pub(crate) lead_chart: Option<usize>,
 }
 
 /// What is said about one run, or about several alike.
@@ -118,7 +125,10 @@ impl Model {
         let rows: Vec<TableRow> = sweep.points.iter().map(row).collect();
         let comparison = compare(sweep);
         let made = RunProvenance::of(sweep);
+        let charts = picture::all(sweep);
         Model {
+            lead: Lead::of(sweep),
+            lead_chart: lead_chart(sweep, &charts),
             tool: format!("pktgen {} ({})", made.version, made.commit),
             version: VERSION,
             title: sweep.manifest.experiment.clone(),
@@ -136,9 +146,16 @@ impl Model {
             disagreements: comparison.lines,
             fitted: sweep.manifest.report.fitted.clone(),
             notes: notes(sweep),
-            charts: picture::all(sweep),
+            charts,
         }
     }
+}
+
+/// The chart of the answer; else the first that shows what was measured.
+fn lead_chart(sweep: &SweepData, charts: &[Chart]) -> Option<usize> {
+    let keys = lead::drawn(sweep);
+    let shows = |chart: &Chart| keys.first().is_some_and(|(key, _)| chart.keys.contains(key));
+    charts.iter().position(shows).or_else(|| charts.iter().position(|chart| chart.picture != "paper" && !chart.folded))
 }
 
 /// What the values of the main table are.

@@ -161,8 +161,8 @@ fn the_page_fetches_nothing_and_escapes() {
     assert_eq!((count("sawtooth"), count("aggregation"), count("clusters"), count("age_cdf")), (3, 1, 2, 4));
     assert_eq!((count("heat"), count("loss"), count("latency"), count("paper")), (2, 1, 2, 2));
     assert_eq!(page.matches("<figure").count(), model.charts.len());
-    // One line per variant, or per rate where Olaf aggregates.
-    assert_eq!(page.matches("<polyline").count(), 3 * 2 + 2 + 4 * 2 + 2 * 2);
+    // One line per variant, in the chart of the answer too, or per rate where Olaf aggregates.
+    assert_eq!(page.matches("<polyline").count(), 2 + 3 * 2 + 2 + 4 * 2 + 2 * 2);
     assert_eq!(page.matches("<figure data-zoom=").count(), 3 + 4 + 2);
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
     assert!(place("id=\"summary\"") < place("id=\"paper\"") && place("id=\"paper\"") < place("id=\"plots\""));

@@ -3,6 +3,7 @@
 //! Called by [`crate::model`].
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use pktgen_core::record::{Bound, Published};
 use pktgen_records::human::scale_for;
@@ -25,6 +26,9 @@ pub struct Verdict {
     pub worse: bool,
     /// The answer in sentences.
     pub lines: Vec<String>,
+    /// Which of them compare values, as the first screen of a page does in its own way.
+    #[serde(skip)]
+    pub(crate) compared: Range<usize>,
 }
 
 /// Sentences about speedups: each of these, by key, for every variant that has it.
@@ -113,6 +117,7 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
     if lines.len() == before {
         lines.extend(answer::measured(sweep));
     }
+    let told = before..lines.len();
     lines.extend(missed_goals(&sweep.runs));
     let Comparison { compared, outside, few, .. } = comparison;
     if *compared > 0 {
@@ -127,7 +132,7 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
         let values = if *values == 1 { "one published value".to_owned() } else { format!("{values} published values") };
         lines.push(format!("Paper: {values} beside ours; {}.", too_few(*least)));
     }
-    Verdict { valid: invalid == 0, worse, lines }
+    Verdict { valid: invalid == 0, worse, lines, compared: told }
 }
 
 /// One sentence per speedup and variant whose times could be compared with the baseline's.
@@ -146,7 +151,7 @@ fn speedups(sweep: &SweepData) -> Vec<String> {
 }
 
 /// The values of `key` at every point that has one, by variant.
-fn by_variant<'a>(sweep: &'a SweepData, key: &str) -> BTreeMap<&'a str, Vec<At<'a>>> {
+pub(crate) fn by_variant<'a>(sweep: &'a SweepData, key: &str) -> BTreeMap<&'a str, Vec<At<'a>>> {
     let mut variants: BTreeMap<&str, Vec<At>> = BTreeMap::new();
     for point in &sweep.points {
         if let Some(cell) = point.cells.get(key) {

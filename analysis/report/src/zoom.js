@@ -106,6 +106,11 @@
   };
   document.querySelectorAll('figure[data-zoom]').forEach(setup);
   const folded = document.querySelectorAll('details');
+  // A link to a section unfolds it.
+  const unfold = () => { const part = location.hash && document.getElementById(location.hash.slice(1))?.closest('details'); if (part) part.open = true; };
+  document.querySelector('.toc')?.addEventListener('click', () => setTimeout(unfold));
+  addEventListener('hashchange', unfold);
+  unfold();
   addEventListener('beforeprint', () => folded.forEach(part => { part.dataset.was = part.open; part.open = true; }));
   addEventListener('afterprint', () => folded.forEach(part => { part.open = part.dataset.was === 'true'; }));
 })();

@@ -15,19 +15,24 @@ use crate::args;
 use crate::args::Looking;
 use crate::commands::live::Live;
 use crate::commands::query::{ANSWERS, check_metrics};
-use crate::commands::report;
+use crate::commands::{report, shipped};
 use crate::ui::{Ui, stop_flag};
 
 /// Longest part of an experiment's name in a folder's.
 const NAME_MAX: usize = 100;
 
-/// Loads an experiment file. One that cannot be read is a wrong argument, not a failed run (design §6).
+/// Loads an experiment file, or else the built-in experiment of that name. One that cannot be read is a wrong argument, not a
+/// failed run (design §6).
 pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
     let path = &experiment.experiment;
+    if let (false, Some((name, text))) = (path.exists(), shipped::named(path)) {
+        return Document::read(text, &name, &experiment.set);
+    }
     Document::load(path, &experiment.set).map_err(|error| match error {
         Error::Io { source, .. } => Error::config(format!(
-            "EXPERIMENT {}: it cannot be read: {source}; give the path of an experiment file (TOML; see configs/)",
-            path.display()
+            "EXPERIMENT {}: it cannot be read: {source}{}; give the path of an experiment file (TOML), or a name of pktgen list configs",
+            path.display(),
+            shipped::near(path)
         )),
         other => other,
     })

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::list::registries;
 use crate::args::Explain;
+use crate::commands::query::of_metric;
 use crate::ui::Ui;
 
 /// Label values that are listed; where there are more, what they are is said.
@@ -96,7 +97,7 @@ impl Entry {
     /// More about it: what, and its text; empty texts are left out.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let facts = match self {
-            Entry::Metric { definition, .. } => {
+            Entry::Metric { definition, family, .. } => {
                 let better = match definition.better {
                     Better::Neither => "neither direction".to_owned(),
                     better => better.name().to_owned(),
@@ -108,6 +109,7 @@ impl Entry {
                     ("keys", keys_text(definition)),
                     ("needs", definition.needs.to_owned()),
                     ("source", definition.source.to_owned()),
+                    ("query", of_metric(family, definition.metric)),
                 ]
             }
             Entry::Column { stream, column } => {

@@ -7,8 +7,12 @@ use pktgen_core::{Error, Result, topology};
 use pktgen_realtime::transport;
 use pktgen_workload::{schedule, trace, workload};
 
+use super::shipped;
 use crate::args::List;
 use crate::ui::Ui;
+
+/// The kind of the built-in experiments, which no registry holds.
+const CONFIGS: &str = "configs";
 
 /// Names and descriptions of one registry.
 type Entries = Vec<(&'static str, &'static str)>;
@@ -50,8 +54,12 @@ pub(super) fn run(args: List, ui: &Ui) -> Result<u8> {
     if args.keys {
         return keys::run(args.kind.as_deref(), args.markdown, ui);
     }
-    let all = registries();
-    let kinds: Vec<_> = all.iter().map(|(kind, _)| *kind).collect();
+    let mut all = registries();
+    // Only when asked for: there are many.
+    if args.kind.as_deref() == Some(CONFIGS) {
+        all = vec![(CONFIGS, shipped::all())];
+    }
+    let kinds: Vec<_> = all.iter().map(|(kind, _)| *kind).chain([CONFIGS]).collect();
     if let Some(kind) = &args.kind
         && !kinds.contains(&kind.as_str())
     {

@@ -4,6 +4,7 @@ mod analyze;
 mod capture;
 mod captured;
 mod compare;
+mod completions;
 mod demo;
 mod device;
 mod dissector;
@@ -25,6 +26,7 @@ mod ranks;
 mod replay;
 mod report;
 mod shard;
+mod shipped;
 mod tempo;
 mod trace;
 mod verify;
@@ -56,5 +58,6 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Dissector(args) => dissector::run(&args, ui),
         Command::List(args) => list::run(args, ui),
         Command::Explain(args) => explain::run(args, ui),
+        Command::Completions(args) => completions::run(&args, ui),
     }
 }

@@ -25,6 +25,23 @@ pub(super) const ANSWERS: Answers = Answers::By(&pktgen_query::user::SqlMetrics)
 #[cfg(not(feature = "query"))]
 pub(super) const ANSWERS: Answers = Answers::NotBuilt;
 
+/// A metric of runs, of this family, as queries; empty where there is none.
+pub(super) fn of_metric(family: &str, metric: &str) -> String {
+    #[cfg(feature = "query")]
+    {
+        let is_of_runs = pktgen_records::METRICS.iter().any(|known| known.name() == family);
+        let own = pktgen_query::metrics::queries().into_iter().filter(|query| is_of_runs && query.metric == metric);
+        own.map(|query| query.sql.lines().map(str::trim).collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>()
+            .join("; or ")
+    }
+    #[cfg(not(feature = "query"))]
+    {
+        _ = (family, metric);
+        String::new()
+    }
+}
+
 /// Refuses an experiment whose own metrics are wrong, where this build can tell.
 pub(super) fn check_metrics(experiment: &Experiment) -> Result<()> {
     #[cfg(feature = "query")]

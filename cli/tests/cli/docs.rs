@@ -1,19 +1,29 @@
 //! Outputs shown in the documentation are produced by commands, not typed.
 //!
 //! A block that follows `<!-- output: ARGS -->` is what `pktgen ARGS` prints on stdout; `ARGS && ARGS` run one after the other,
-//! and the last is shown. `UPDATE_DOCS=1 cargo test
+//! and the last is shown; ` | head -N` shows the first N lines. `UPDATE_DOCS=1 cargo test
 //! --release --workspace --test cli docs::` writes the blocks anew.
 
-use pktgen_testing::{Need, skip};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const DOCUMENTS: &[&str] =
-    &["README.md", "docs/experiments.md", "docs/doctor.md", "docs/import.md", "docs/traces.md", "docs/wireshark.md"];
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "docs/components.md",
+    "docs/experiments.md",
+    "docs/doctor.md",
+    "docs/import.md",
+    "docs/traces.md",
+    "docs/wireshark.md",
+];
 
 fn run(args: &str) -> String {
+    if let Some((args, lines)) = args.split_once(" | head -") {
+        let lines = lines.parse().expect("a number of lines");
+        return run(args).lines().take(lines).collect::<Vec<_>>().join("\n");
+    }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     // Commands in the documents name files from the repository's root.
@@ -115,64 +125,6 @@ fn counters_with_another_rule_than_sums_are_listed() {
     }
     assert!(declared.len() > 5, "there are such counters: {declared:?}");
     assert_eq!(declared, listed, "declared in replay and systems; listed in docs/records.md or the page of a system");
-}
-
-/// A document with sessions: in blocks of `console`, lines after `$ ` run one after the other, in one folder, and what
-/// follows is what they print on stdout and stderr.
-const SESSION: &str = "docs/sharding.md";
-
-fn bash(folder: &Path, line: &str) -> String {
-    let binary = Path::new(env!("CARGO_BIN_EXE_pktgen")).parent().expect("its folder").display();
-    let path = format!("{binary}:{}", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("bash")
-        .args(["-c", &format!("{{ {line}\n}} 2>&1")])
-        .current_dir(folder)
-        .env("PATH", path)
-        // Tests may run as root, on few cores.
-        .envs(
-            ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"]
-                .map(|k| (k, "1")),
-        )
-        .output()
-        .expect("bash runs");
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-#[test]
-fn shown_sessions_are_what_happens() {
-    if Command::new("mpirun").arg("--version").output().is_err() {
-        return skip(Need::Mpirun, SESSION, "mpirun does not run");
-    }
-    let root = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).expect("the repository");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    for name in ["configs", "scripts"] {
-        std::os::unix::fs::symlink(root.join(name), folder.path().join(name)).expect("a link");
-    }
-    let text = fs::read_to_string(root.join(SESSION)).expect("the document");
-    let (mut fresh, mut inside, mut commands) = (String::new(), false, 0);
-    for line in text.lines() {
-        if line.starts_with("```") {
-            inside = line == "```console";
-        }
-        let command = line.strip_prefix("$ ").filter(|_| inside);
-        if inside && command.is_none() && !line.starts_with("```") {
-            continue;
-        }
-        fresh += &format!("{line}\n");
-        if let Some(command) = command {
-            fresh += &bash(folder.path(), command);
-            commands += 1;
-        }
-    }
-    assert!(commands >= 5, "there are commands to check");
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(root.join(SESSION), fresh).expect("writable");
-    } else {
-        assert!(
-            text == fresh,
-            "{SESSION} shows an old output; run with UPDATE_DOCS=1 and review the difference:\n{fresh}"
-        );
-    }
 }
 
 /// Pages whose paths must exist. In a table under `file in FOLDER` they are counted from that folder, else from the root.

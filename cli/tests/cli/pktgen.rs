@@ -641,3 +641,45 @@ fn a_scaled_trace_is_compared_with_its_original() {
     refuses(dir, &["trace", "scale", rl, "-o", "x.parquet", "--skew", "9"], 2, &["--skew", "from 0 to 4"]);
     refuses(dir, &["trace", "scale", rl, "-o", "x.parquet", "--time=-1"], 2, &["--time"]);
 }
+
+#[test]
+fn built_in_experiments_run_by_name_in_any_folder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let listed = succeeds(dir, &["list", "configs", "--json"]);
+    assert!(listed.lines().count() > 50 && listed.contains("\"name\":\"olaf/table1\""), "{listed}");
+    assert!(!succeeds(dir, &["list"]).contains("olaf/table1"), "only when asked for");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf/table1.toml").display().to_string();
+    let config = |name: &str| succeeds(dir, &["replay", name, "--print-config", "--set", "target.slots=5"]);
+    assert_eq!(config("olaf/table1"), config(&file));
+    refuses(dir, &["replay", "olaf/tabel1"], 2, &["did you mean \"olaf/table1\"?", "pktgen list configs"]);
+    refuses(dir, &["replay", "olaf/table1", "--set", "target.slots=0"], 2, &["target.slots: 0 is not from 1"]);
+    refuses(dir, &["list", "config"], 2, &["did you mean \"configs\"?"]);
+    // A file of that name comes first.
+    fs::create_dir(dir.join("olaf")).expect("writable");
+    fs::write(dir.join("olaf/table1"), SMALL).expect("writable");
+    assert!(config("olaf/table1").contains("name = \"small\""));
+}
+
+#[test]
+fn completions_and_man_pages_are_those_of_the_commands() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let pages = succeeds(dir, &["completions", "man", "--out", "man"]);
+    let help = succeeds(dir, &["--help"]);
+    let commands = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
+    let commands = commands.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
+    let mut count = 0;
+    for command in commands.filter(|command| *command != "help") {
+        let page = fs::read_to_string(dir.join(format!("man/pktgen-{command}.1"))).expect(command);
+        assert!(page.contains(".SH SYNOPSIS"), "{page}");
+        count += 1;
+    }
+    assert!(count > 15 && pages.lines().count() > count, "{count} commands: {pages}");
+    for (shell, file) in [("bash", "pktgen.bash"), ("zsh", "_pktgen"), ("fish", "pktgen.fish")] {
+        succeeds(dir, &["completions", shell, "--out", "shell"]);
+        let text = fs::read_to_string(dir.join("shell").join(file)).expect(file);
+        assert!(text.contains("no-report") && text.contains("analyze"), "{text}");
+    }
+    refuses(dir, &["completions", "tcsh"], 2, &["possible values"]);
+}

@@ -6,6 +6,7 @@ mod join;
 mod merge;
 mod ranks;
 mod real;
+mod report_plan;
 mod shard;
 mod study;
 mod summary;
@@ -15,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pktgen_core::config::{Document, Run, Section, Sweep, Value, with_variants};
+use pktgen_core::config::{Document, Run, Sweep, Value, with_variants};
 use pktgen_core::record::{
-    Balance, Bound, Counters, Fault, Group, Incidents, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState,
-    SweepManifest, SweepRun, Unseen, Validity, digest,
+    Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest,
+    SweepRun, Unseen, Validity, digest,
 };
 use pktgen_core::registry::suggest;
 use pktgen_core::seed::drawn;
@@ -43,6 +44,7 @@ pub use find_rate::{Attempt, Limiter, RateFound, Search, Searched, Trial};
 pub use join::{Joined, is_shard, join};
 pub use merge::{Merged, Skew, merge};
 pub use ranks::{Instant, LaunchedRank, Meeting, RankCrew, RankFlag};
+use report_plan::{read_paper, read_report};
 pub use shard::Share;
 pub use summary::Summary;
 
@@ -81,13 +83,7 @@ impl Experiment {
         let name = text(&document, "name", "unnamed");
         let overrides = document.overrides();
         let about = text(&document, "about", "");
-        let seed: u64 = match document.get("seed") {
-            None => 1,
-            Some(Value::Integer(seed)) if *seed >= 0 => *seed as u64,
-            Some(other) => {
-                return Err(Error::config(format!("seed = {}: a seed is a whole number from 0 on", other.to_toml())));
-            }
-        };
+        let seed = seed(&document)?;
         let sweep = Sweep::read(&mut document, seed)?;
         let runs = sweep.runs();
         let mut seen = HashSet::new();
@@ -129,7 +125,6 @@ impl Experiment {
         let mut section = document.section("paper")?;
         let paper = read_paper(&mut section)?;
         document.close(section)?;
-        let command = Vec::new();
         Ok(Experiment {
             catalogue,
             document,
@@ -141,7 +136,7 @@ impl Experiment {
             paper,
             metrics,
             overrides,
-            command,
+            command: Vec::new(),
             studies,
             view: None,
         })
@@ -605,6 +600,15 @@ fn is_synchronous(catalogue: &Catalogue, document: &Document) -> bool {
         || catalogue.workers.iter().any(|kind| kind.name() == named && kind.behaviour().synchronous)
 }
 
+/// The seed of runs without a list of seeds.
+fn seed(document: &Document) -> Result<u64> {
+    match document.get("seed") {
+        None => Ok(1),
+        Some(Value::Integer(seed)) if *seed >= 0 => Ok(*seed as u64),
+        Some(other) => Err(Error::config(format!("seed = {}: a seed is a whole number from 0 on", other.to_toml()))),
+    }
+}
+
 /// What a report of runs shows where it is not said.
 fn default_metrics(catalogue: &Catalogue, document: &Document) -> &'static [&'static str] {
     if text(document, "target.kind", "software") == "external" && !is_synchronous(catalogue, document) {
@@ -614,87 +618,4 @@ fn default_metrics(catalogue: &Catalogue, document: &Document) -> &'static [&'st
         true => &["iteration_time_mean", "over_ideal", "degraded_share", "sources_mean", "elements_per_s"],
         false => &["received", "absorbed", "loss", "aom_mean/cluster", "aom_mean/worker"],
     }
-}
-
-fn read_report(section: &mut Section, default: &[&str]) -> Result<ReportPlan> {
-    Ok(ReportPlan {
-        metrics: section.get_list("metrics", default)?,
-        baseline: section.get_opt("baseline")?,
-        groups: read_groups(section)?,
-        fitted: section.get_list("fitted", &[])?,
-        notes: section.get_list("notes", &[])?,
-    })
-}
-
-/// `[[report.groups]]`: a name and clusters, as `"0-4"` or `"0,3,7"`.
-fn read_groups(section: &mut Section) -> Result<Vec<Group>> {
-    let mut groups = Vec::new();
-    for table in section.get_tables("groups")? {
-        let mut group = Group::default();
-        for (key, value) in table {
-            match (key.as_str(), &value) {
-                ("name", Value::Text(name)) => group.name = name.clone(),
-                ("clusters", Value::Text(list)) if cluster_list(list).is_some() => {
-                    group.clusters = cluster_list(list).unwrap_or_default();
-                }
-                _ => {
-                    return Err(Error::config(format!(
-                        "{}: {key} = {}; a group has a name and clusters, as \"0-4\" or \"0,3,7\"",
-                        section.place("groups"),
-                        value.to_toml()
-                    )));
-                }
-            }
-        }
-        if group.name.is_empty() || group.clusters.is_empty() {
-            return Err(Error::config(format!(
-                "{}: a group has a name and clusters, as name = \"S1\", clusters = \"0-4\" (or \"0,3,7\")",
-                section.place("groups")
-            )));
-        }
-        groups.push(group);
-    }
-    Ok(groups)
-}
-
-fn cluster_list(text: &str) -> Option<Vec<u16>> {
-    let mut clusters = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        clusters.extend(first.trim().parse::<u16>().ok()?..=last.trim().parse::<u16>().ok()?);
-    }
-    Some(clusters)
-}
-
-/// `[[paper.rows]]`: `at` labels, a `source`, and the values.
-fn read_paper(section: &mut Section) -> Result<Vec<Published>> {
-    let mut rows = Vec::new();
-    for table in section.get_tables("rows")? {
-        let mut row = Published { at: BTreeMap::new(), source: String::new(), values: BTreeMap::new(), bound: None };
-        for (key, value) in table {
-            match (key.strip_prefix("at."), &value) {
-                (Some(label), value) => {
-                    row.at.insert(label.to_owned(), value.to_label());
-                }
-                (None, Value::Text(text)) if key == "source" => row.source = text.clone(),
-                (None, Value::Text(text)) if key == "bound" && text == "above" => row.bound = Some(Bound::Above),
-                (None, Value::Text(text)) if key == "bound" && text == "below" => row.bound = Some(Bound::Below),
-                (None, Value::Integer(n)) => {
-                    row.values.insert(key, *n as f64);
-                }
-                (None, Value::Float(x)) => {
-                    row.values.insert(key, *x);
-                }
-                _ => {
-                    return Err(Error::config(format!(
-                        "{}: {key} = {}; a published value is a number, and bound is \"above\" or \"below\"",
-                        section.place("rows"),
-                        value.to_toml()
-                    )));
-                }
-            }
-        }
-        rows.push(row);
-    }
-    Ok(rows)
 }

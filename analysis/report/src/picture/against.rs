@@ -17,6 +17,7 @@ use super::{Picture, medians};
 use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP};
 use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, Span as Whisker};
 use crate::headings::{axes, is_study, is_synchronous, metric_keys};
+use crate::lead;
 use crate::sweep::data::describe;
 use crate::sweep::data::{Labels, PointSummary, SweepData, VARIANT};
 use crate::sweep::settings::at;
@@ -35,6 +36,12 @@ struct Wanted {
     keys: Vec<(String, String)>,
     /// A unit whose axis is taken for x before all others.
     prefer: &'static str,
+}
+
+impl Wanted {
+    fn shows(&self, key: &str) -> bool {
+        self.keys.iter().any(|(own, _)| own == key)
+    }
 }
 
 /// What is drawn of synchronous training.
@@ -172,7 +179,24 @@ fn all(sweep: &SweepData) -> Vec<Chart> {
     if is_study(sweep) {
         wanted.extend(metric_keys(sweep).iter().filter_map(|key| of_study(sweep, key)));
     }
-    wanted.iter().flat_map(|wanted| against(sweep, wanted)).collect()
+    let answer = of_answer(sweep).filter(|own| !wanted.iter().any(|other| other.shows(&own.keys[0].0)));
+    let answer = answer.iter().flat_map(|wanted| against(sweep, wanted)).enumerate();
+    // One chart shows it; the others are those of further settings.
+    let answer = answer.map(|(i, chart)| Chart { folded: i > 0, ..chart });
+    answer.chain(wanted.iter().flat_map(|wanted| against(sweep, wanted))).collect()
+}
+
+/// The metrics that answer the experiment's question.
+fn of_answer(sweep: &SweepData) -> Option<Wanted> {
+    let keys = lead::drawn(sweep);
+    let (first, _) = keys.first()?;
+    let unit = sweep.units.get(first).map_or("", String::as_str);
+    let title = human::title(first);
+    let names: Vec<String> = keys.iter().map(|(key, _)| human::title(key)).collect();
+    let (title, name) =
+        if names.len() == 1 { (title.clone(), title) } else { (names.join(", "), lead::shared(&names)) };
+    let unit = UNITS.into_iter().find(|known| *known == unit).unwrap_or("");
+    Some(Wanted { title: title.into(), y: (name.into(), unit), keys, prefer: "" })
 }
 
 /// A column of a study's table, if it differs between points.
@@ -286,6 +310,7 @@ fn draw(series: Vec<Series>, axis: &Axis, wanted: &Wanted, at: &str, what: &str)
         y: (wanted.y.0.clone().into_owned(), wanted.y.1),
         categories: axis.categories.clone(),
         series,
+        keys: wanted.keys.iter().map(|(key, _)| key.clone()).collect(),
         ..Default::default()
     })
 }

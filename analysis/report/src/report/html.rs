@@ -10,6 +10,7 @@ use pktgen_records::stats::Interval;
 use super::{Report, STYLE};
 use crate::CHARTS;
 use crate::headings::Heading;
+use crate::lead::{Answer, Shown};
 use crate::made::RunProvenance;
 use crate::model::{Cell, Model, RunNote};
 use crate::plot::figure;
@@ -34,6 +35,7 @@ impl Report for Html {
 
     fn render(&self, model: &Model) -> Result<String> {
         let title = escape(&model.title);
+        let question = escape(&model.lead.question);
         let sections = sections(model);
         let mut out = String::with_capacity(256 * 1024);
         let _ = write!(
@@ -47,29 +49,44 @@ impl Report for Html {
         for (id, name, _) in &sections {
             let _ = write!(out, "<li><a href=\"#{id}\">{name}</a></li>");
         }
-        let _ = writeln!(out, "</ul></nav>\n<main>\n<h1>{title}</h1>");
-        if !model.about.is_empty() {
-            let _ = writeln!(out, "<p class=\"about\">{}</p>", escape(&stated(model, &model.about)));
-        }
-        provenance(&model.made, &mut out);
+        let about = match model.about.is_empty() {
+            true => title.clone(),
+            false => format!("{title}: {}", escape(&stated(model, &model.about))),
+        };
+        let _ = writeln!(out, "</ul></nav>\n<main>\n<h1>{question}</h1>\n<p class=\"about\">{about}</p>");
         for (id, name, text) in &sections {
-            // The verdict needs no heading to be seen, only to be heard.
-            let heading = if *id == "summary" { String::new() } else { format!("<h2>{name}</h2>\n") };
-            let _ = writeln!(out, "<section id=\"{id}\" aria-label=\"{name}\">\n{heading}{text}</section>");
+            section(id, name, text, &mut out);
         }
         let _ = writeln!(out, "</main>\n<script>\n{}</script>\n</body>\n</html>", include_str!("../zoom.js"));
         Ok(out)
     }
 }
 
+/// A section: what makes numbers doubtful stands open, as the summary does, which needs no heading to be seen, only to be heard; all
+/// others are folded.
+fn section(id: &str, name: &str, text: &str, out: &mut String) {
+    let _ = match id {
+        "summary" => writeln!(out, "<section id=\"{id}\" aria-label=\"{name}\">\n{text}</section>"),
+        "mistakes" | "invalid" => {
+            writeln!(out, "<section id=\"{id}\" aria-label=\"{name}\">\n<h2>{name}</h2>\n{text}</section>")
+        }
+        _ => writeln!(
+            out,
+            "<details class=\"section\"><summary><h2>{name}</h2></summary>\n\
+             <section id=\"{id}\" aria-label=\"{name}\">\n{text}</section></details>"
+        ),
+    };
+}
+
 /// Id, name and content of each section that has something to say, in the reader's order.
 fn sections(model: &Model) -> Vec<(&'static str, &'static str, String)> {
     let mut budget = CHARTS_BYTES;
+    let summary = summary(model, &mut budget);
     let paper = format!("{}{}", bullets(&model.disagreements), charts(model, true, &mut budget));
     let mut results = format!("<p>{}</p>\n", escape(&model.legend));
     table(model, &mut results);
     let all = vec![
-        ("summary", "Summary", summary(model)),
+        ("summary", "Summary", summary),
         ("mistakes", "Mistakes in the experiment's [report] and [paper]", bullets(&model.warnings)),
         ("invalid", "Invalid runs", notes(&model.invalid)),
         ("paper", "Paper beside ours", paper),
@@ -111,7 +128,9 @@ const CHARTS_BYTES: usize = 4_000_000;
 fn charts(model: &Model, paper: bool, budget: &mut usize) -> String {
     let (mut out, mut left_out) = (String::new(), 0);
     for picture in CHARTS.iter().filter(|picture| (picture.name() == "paper") == paper) {
-        let own = || model.charts.iter().filter(|chart| chart.picture == picture.name());
+        let others =
+            model.charts.iter().enumerate().filter(|(i, _)| Some(*i) != model.lead_chart).map(|(_, chart)| chart);
+        let own = || others.clone().filter(|chart| chart.picture == picture.name());
         let mut draw = |folded: bool| {
             let mut all = String::new();
             for figure in own().filter(|chart| chart.folded == folded).map(figure) {
@@ -155,9 +174,18 @@ fn charts(model: &Model, paper: bool, budget: &mut usize) -> String {
 pub const SCROLLS: &str = "<p class=\"note scrolls\">The table goes on to the right: swipe it sideways.</p>\n";
 
 /// The verdict, and how much it rests on.
-fn summary(model: &Model) -> String {
-    let mut out = String::new();
+fn summary(model: &Model, budget: &mut usize) -> String {
+    let chart = model.lead_chart.and_then(|i| model.charts.get(i)).map(figure).unwrap_or_default();
+    *budget = budget.saturating_sub(chart.len());
+    let mut out = String::from("<div class=\"lead\">\n");
     verdict(model, &mut out);
+    let _ = writeln!(out, "{chart}</div>");
+    let told = &model.verdict.lines[model.verdict.compared.clone()];
+    if !told.is_empty() {
+        let lines: String = told.iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
+        let _ = writeln!(out, "<details><summary>In words</summary>\n{lines}</details>");
+    }
+    provenance(&model.made, &mut out);
     let runs: usize = model.rows.iter().map(|row| row.runs).sum();
     let counted = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
     let (runs, points) = (counted(runs, "run"), counted(model.rows.len(), "point"));
@@ -172,10 +200,42 @@ fn verdict(model: &Model, out: &mut String) {
         (true, false) => "fine",
     };
     let _ = writeln!(out, "<div class=\"verdict {class}\">");
-    for line in &model.verdict.lines {
-        let _ = writeln!(out, "<p>{}</p>", escape(line));
+    let compared = &model.verdict.compared;
+    let lines = |own: &[String]| own.iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect::<String>();
+    out.push_str(&lines(&model.verdict.lines[..compared.start]));
+    answers(&model.lead.answers, out);
+    if !model.lead.more.is_empty() {
+        let _ = writeln!(out, "<details><summary>{} more</summary>", model.lead.more.len());
+        answers(&model.lead.more, out);
+        out.push_str("</details>\n");
     }
+    out.push_str(&lines(&model.verdict.lines[compared.end..]));
     out.push_str("</div>\n");
+}
+
+/// The answer: a line per comparison, values large, intervals and points small.
+fn answers(answers: &[Answer], out: &mut String) {
+    if answers.is_empty() {
+        return;
+    }
+    out.push_str("<ul class=\"answers\">\n");
+    for answer in answers {
+        let value = |one: &Shown| {
+            let interval = one.interval.as_ref().map_or(String::new(), |interval| format!(" {interval}"));
+            let at = if one.at.is_empty() { String::new() } else { format!(" <small>{}</small>", escape(&one.at)) };
+            format!("<span><strong>{}</strong>{interval}{at}</span>", one.value)
+        };
+        let values: Vec<String> = answer.values.iter().map(value).collect();
+        let values = if answer.values.len() < answer.points { values.join(" to ") } else { values.join(" ") };
+        let told = if answer.told.is_empty() { String::new() } else { format!(": <em>{}</em>", escape(&answer.told)) };
+        let name = escape(&answer.name);
+        let _ = writeln!(
+            out,
+            "<li class=\"{}\"><div><b>{name}</b>{told}</div>\n<div class=\"values\">{values}</div></li>",
+            answer.class
+        );
+    }
+    out.push_str("</ul>\n");
 }
 
 fn table(model: &Model, out: &mut String) {

@@ -103,7 +103,7 @@ fn metrics_are_what_their_queries_say() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let never: Vec<_> = queries
         .iter()
-        .filter(|query| !compared.get(&(query.metric, &query.labels[..])).is_some_and(|n| *n > 0))
+        .filter(|query| compared.get(&(query.metric, &query.labels[..])).is_none_or(|n| *n == 0))
         .collect();
     assert!(never.is_empty(), "compared with no value: {never:?}");
 }

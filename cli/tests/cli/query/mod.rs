@@ -122,7 +122,12 @@ fn twenty_questions_have_the_answers_that_loops_find() {
     assert_eq!((questions.len(), answers::ANSWERS.len()), (20, 20));
     let path = root().join("docs/query.md");
     let old = fs::read_to_string(&path).expect("docs/query.md");
-    let fresh = replaced(&replaced(&old, "questions", &page), "tables", &pktgen_query::tables::markdown());
+    let parts = [
+        ("questions", page),
+        ("tables", pktgen_query::tables::markdown()),
+        ("metrics", pktgen_query::metrics::markdown()),
+    ];
+    let fresh = parts.iter().fold(old.clone(), |page, (name, part)| replaced(&page, name, part));
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&path, &fresh).expect("writable");
     } else {

@@ -89,7 +89,12 @@ impl Document {
     pub fn load(path: &Path, flags: &[String]) -> Result<Self> {
         check_regular(path)?;
         let text = std::fs::read_to_string(path).map_err(Error::io("read experiment", path))?;
-        let mut document = Self::parse(&text, &path.display().to_string())?;
+        Self::read(&text, &path.display().to_string(), flags)
+    }
+
+    /// Parses the text of a file called `name`; the environment and then `flags` lie over it.
+    pub fn read(text: &str, name: &str, flags: &[String]) -> Result<Self> {
+        let mut document = Self::parse(text, name)?;
         document.overlay(readable(std::env::vars_os())?.into_iter(), flags)?;
         Ok(document)
     }

@@ -1,0 +1,321 @@
+//! What stands first on a page: the question that an experiment asks, the answer to it in a line per comparison, and what is drawn
+//! of it.
+//!
+//! Called by [`crate::model`], [`crate::report`] and, for the chart, by [`crate::picture`].
+
+use pktgen_core::definition::Better;
+use pktgen_records::human::{Scale, scale_for, setting as setting_of, title};
+use pktgen_records::stats::Interval;
+
+use crate::answer::{At, NAMED_MAX, Tally, extremes, setting};
+use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, THROUGHPUT_RATIO};
+use crate::definitions::families;
+use crate::headings::{axes, heading, is_study, metric_keys};
+use crate::sweep::data::{Labels, SweepData, VARIANT, without_variant};
+use crate::verdict::by_variant;
+
+/// Most lines that stand open, and most variants that a question names.
+const OPEN_MAX: usize = 4;
+/// Most metrics of an experiment that compares nothing.
+const METRICS_MAX: usize = 3;
+
+/// What stands first on a page.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lead {
+    /// The question.
+    pub(crate) question: String,
+    /// The answer, a line per comparison.
+    pub(crate) answers: Vec<Answer>,
+    /// Further lines, shown on demand.
+    pub(crate) more: Vec<Answer>,
+}
+
+/// One line of the answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    /// The variant or the metric.
+    pub(crate) name: String,
+    /// Its values; of many points the least and the largest.
+    pub(crate) values: Vec<Shown>,
+    /// How many points there are.
+    pub(crate) points: usize,
+    /// What the values come to, in words.
+    pub(crate) told: String,
+    /// Class of the line: `better`, `worse` or `open`.
+    pub(crate) class: &'static str,
+}
+
+/// A value for people.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    /// The median with its unit.
+    pub(crate) value: String,
+    /// Its interval.
+    pub(crate) interval: Option<String>,
+    /// The point.
+    pub(crate) at: String,
+}
+
+/// How a comparison with the baseline is asked and answered: key, question before the baseline's name, what no effect is, words for
+/// more and for less, and the metric that is drawn.
+struct Against {
+    key: &'static str,
+    question: &'static str,
+    zero: f64,
+    words: (&'static str, &'static str),
+    drawn: &'static str,
+}
+
+const AGAINST: [Against; 8] = [
+    age("aom_cut/cluster", "aom_mean/cluster"),
+    age("aom_cut/worker", "aom_mean/worker"),
+    ratio(SPEEDUP, "How much sooner is the goal reached than with", ("faster", "slower")),
+    ratio(ITERATION_SPEEDUP, "How much faster are iterations than with", ("faster", "slower")),
+    ratio(TARGET_SPEEDUP, "How much faster is any accuracy reached than with", ("faster", "slower")),
+    ratio(THROUGHPUT_RATIO, "How high is the throughput, over that of", ("higher", "lower")),
+    ratio("received_ratio", "How many packets are received, over those of", ("more", "fewer")),
+    Against {
+        key: "reward_gain",
+        question: "How much higher is the reward in the end than with",
+        zero: 0.0,
+        words: ("higher", "lower"),
+        drawn: "reward_end",
+    },
+];
+
+const fn age(key: &'static str, drawn: &'static str) -> Against {
+    Against { key, question: "How much younger are models than with", zero: 0.0, words: ("better", "worse"), drawn }
+}
+
+const fn ratio(key: &'static str, question: &'static str, words: (&'static str, &'static str)) -> Against {
+    Against { key, question, zero: 1.0, words, drawn: key }
+}
+
+/// What an experiment asks.
+enum Subject<'a> {
+    /// How variants compare with the baseline.
+    Baseline(&'a Against, &'a str),
+    /// How variants compare with each other.
+    Variants(String),
+    /// What some metrics are.
+    Metrics(Vec<String>),
+}
+
+impl Subject<'_> {
+    fn of(sweep: &SweepData) -> Option<Subject<'_>> {
+        let has = |key: &str| sweep.points.iter().any(|point| point.cells.contains_key(key));
+        let keys: Vec<String> = metric_keys(sweep).into_iter().filter(|key| has(key)).collect();
+        // Findings of studies are compared with no baseline: they have their own.
+        if let Some(base) = sweep.manifest.report.baseline.as_deref().filter(|_| !is_study(sweep)) {
+            let named = keys.iter().find_map(|key| AGAINST.iter().find(|against| against.key == key));
+            if let Some(against) = named.or_else(|| AGAINST.iter().find(|against| has(against.key))) {
+                return Some(Subject::Baseline(against, base));
+            }
+        }
+        let first = keys.first()?.clone();
+        let mut variants = sweep.points.iter().filter_map(|point| point.labels.get(VARIANT));
+        let one = variants.next();
+        if variants.any(|variant| Some(variant) != one) {
+            return Some(Subject::Variants(first));
+        }
+        let age =
+            Some("aom_mean/cluster".to_owned()).filter(|key| sweep.manifest.report.metrics.is_empty() && has(key));
+        let mut chosen: Vec<String> = age.into_iter().chain(keys).collect();
+        chosen.dedup();
+        let unit = |key: &String| sweep.units.get(key).cloned();
+        // Along an axis, metrics that one chart can show.
+        if !axes(sweep).is_empty() {
+            let first = unit(&chosen[0]);
+            chosen.retain(|key| unit(key) == first);
+        }
+        chosen.truncate(METRICS_MAX);
+        Some(Subject::Metrics(chosen))
+    }
+}
+
+/// The keys that the chart of the answer shows, with their names in its legend.
+pub(crate) fn drawn(sweep: &SweepData) -> Vec<(String, String)> {
+    match Subject::of(sweep) {
+        None => Vec::new(),
+        Some(Subject::Baseline(against, _)) => vec![(against.drawn.to_owned(), String::new())],
+        Some(Subject::Variants(key)) => vec![(key, String::new())],
+        Some(Subject::Metrics(keys)) if keys.len() == 1 => vec![(keys[0].clone(), String::new())],
+        Some(Subject::Metrics(keys)) => keys.into_iter().map(|key| (key.clone(), title(&key))).collect(),
+    }
+}
+
+impl Lead {
+    /// The question of a sweep, and its answer.
+    pub(crate) fn of(sweep: &SweepData) -> Lead {
+        let name = &sweep.manifest.experiment;
+        match Subject::of(sweep) {
+            None => Lead { question: format!("What does {name} measure?"), ..Lead::default() },
+            Some(Subject::Baseline(against, base)) => against_baseline(sweep, against, base),
+            Some(Subject::Variants(key)) => among(sweep, &key),
+            Some(Subject::Metrics(keys)) => of_metrics(sweep, &keys),
+        }
+    }
+
+    /// Lines beyond the first few are shown on demand.
+    fn new(question: String, mut answers: Vec<Answer>) -> Lead {
+        let more = answers.split_off(answers.len().min(OPEN_MAX));
+        Lead { question, answers, more }
+    }
+}
+
+fn against_baseline(sweep: &SweepData, against: &Against, base: &str) -> Lead {
+    let scale = if against.zero == 0.0 { scale_for("share", 1.0) } else { scale_for("ratio", 1.0) };
+    let of = by_variant(sweep, against.key);
+    let answers = in_order(sweep).into_iter().filter_map(|variant| {
+        let values = of.get(variant)?;
+        let tally = Tally::of(values, against.zero);
+        let class = match (tally.above, tally.below) {
+            (_, 1..) => "worse",
+            (1.., 0) => "better",
+            _ => "open",
+        };
+        let told = tally.told(against.words.0, against.words.1);
+        Some(Answer { name: variant.to_owned(), values: shown(values, &scale), points: values.len(), told, class })
+    });
+    Lead::new(format!("{} {base}?", against.question), answers.collect())
+}
+
+/// Variants in the order of the experiment.
+fn in_order(sweep: &SweepData) -> Vec<&str> {
+    let mut variants: Vec<&str> = Vec::new();
+    for point in &sweep.points {
+        let variant = point.labels.get(VARIANT).map_or("", String::as_str);
+        if !variants.contains(&variant) {
+            variants.push(variant);
+        }
+    }
+    variants
+}
+
+fn among(sweep: &SweepData, key: &str) -> Lead {
+    let scale = heading(sweep, key).scale;
+    let (variants, of) = (in_order(sweep), by_variant(sweep, key));
+    let better = direction(sweep, key);
+    let (best, all) = best_at(sweep, key, better);
+    let word = if better == Better::Lower { "lowest" } else { "highest" };
+    let count = |variant: &str| best.iter().filter(|one| **one == variant).count();
+    let mut answers: Vec<(usize, Answer)> = Vec::new();
+    for variant in &variants {
+        let Some(values) = of.get(variant) else { continue };
+        let (count, values, points) = (count(variant), shown(values, &scale), values.len());
+        let told = match count {
+            0 => String::new(),
+            n if n == all && all == 1 => word.to_owned(),
+            n if n == all => format!("{word} at all {all} points"),
+            n => format!("{word} at {n} of {all} points"),
+        };
+        answers.push((count, Answer { name: (*variant).to_owned(), values, points, told, class: "open" }));
+    }
+    // Those that are best most often first; of equals the order of the experiment.
+    answers.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    if let Some((_, first)) = answers.first_mut().filter(|(count, _)| *count > 0) {
+        first.class = "better";
+    }
+    let which = match variants.len() {
+        n if n > OPEN_MAX => format!("{n} variants"),
+        _ => listed(&variants.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()),
+    };
+    let question = match better {
+        Better::Neither => format!("How do {which} compare in {}?", title(key)),
+        _ => format!("Which of {which} has the {word} {}?", title(key)),
+    };
+    // Those that are best somewhere stand open; if nothing is better, the first.
+    let open =
+        if best.is_empty() { OPEN_MAX } else { answers.iter().filter(|(count, _)| *count > 0).count().min(OPEN_MAX) };
+    let mut answers: Vec<Answer> = answers.into_iter().map(|(_, answer)| answer).collect();
+    let more = answers.split_off(open.min(answers.len()));
+    Lead { question, answers, more }
+}
+
+/// Which values of a metric are better, by its definition.
+fn direction(sweep: &SweepData, key: &str) -> Better {
+    let name = key.split('/').next().unwrap_or(key);
+    let definitions = families(sweep.options.studies, &[]).into_iter().flat_map(|family| family.definitions);
+    let mut own = definitions.filter(|definition| definition.metric == name && definition.better != Better::Neither);
+    own.next().map_or(Better::Neither, |definition| definition.better)
+}
+
+/// The variants with the best median at each setting that several have, and how many settings these are.
+fn best_at<'a>(sweep: &'a SweepData, key: &str, better: Better) -> (Vec<&'a str>, usize) {
+    let mut settings: Vec<(Labels, Vec<(&str, f64)>)> = Vec::new();
+    for point in &sweep.points {
+        let (Some(variant), Some(cell)) = (point.labels.get(VARIANT), point.cells.get(key)) else { continue };
+        let setting = without_variant(&point.labels);
+        match settings.iter_mut().find(|(labels, _)| *labels == setting) {
+            Some((_, values)) => values.push((variant, cell.median)),
+            None => settings.push((setting, vec![(variant, cell.median)])),
+        }
+    }
+    settings.retain(|(_, values)| values.len() > 1 && better != Better::Neither);
+    let best = settings.iter().flat_map(|(_, values)| {
+        let medians = values.iter().map(|(_, median)| *median);
+        let best = if better == Better::Lower {
+            medians.fold(f64::INFINITY, f64::min)
+        } else {
+            medians.fold(f64::NEG_INFINITY, f64::max)
+        };
+        values.iter().filter(move |(_, median)| *median == best).map(|(variant, _)| *variant)
+    });
+    (best.collect(), settings.len())
+}
+
+fn of_metrics(sweep: &SweepData, keys: &[String]) -> Lead {
+    let answers = keys.iter().map(|key| {
+        let cells = sweep.points.iter().filter_map(|point| Some((&point.labels, *point.cells.get(key)?)));
+        let values: Vec<At> = cells.collect();
+        let scale = heading(sweep, key).scale;
+        Answer {
+            name: title(key),
+            values: shown(&values, &scale),
+            points: values.len(),
+            told: String::new(),
+            class: "open",
+        }
+    });
+    let names: Vec<String> = keys.iter().map(|key| title(key)).collect();
+    let axes: Vec<String> = axes(sweep).iter().map(|axis| setting_of(axis, "").trim().to_owned()).collect();
+    let question = match (axes.as_slice(), sweep.runs.len()) {
+        ([], 1) => format!("What does {} measure?", sweep.manifest.experiment),
+        ([], runs) => format!("What do {runs} runs of {} measure?", sweep.manifest.experiment),
+        (axes, _) => format!("How does the {} depend on the {}?", shared(&names), listed(axes)),
+    };
+    Lead::new(question, answers.collect())
+}
+
+/// The words with which all of the names begin, or the first name.
+pub(crate) fn shared(names: &[String]) -> String {
+    let words: Vec<Vec<&str>> = names.iter().map(|name| name.split(' ').collect()).collect();
+    let alike = |i: &usize| words.iter().all(|own| own.get(*i).is_some_and(|word| *word == words[0][*i]));
+    let count = (0..words[0].len()).take_while(alike).count();
+    if count == 0 { names[0].clone() } else { words[0][..count].join(" ").trim_end_matches(',').to_owned() }
+}
+
+/// "a, b and c".
+fn listed(names: &[String]) -> String {
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// Each value with its interval and its point; of many points the least and the largest.
+fn shown(values: &[At], scale: &Scale) -> Vec<Shown> {
+    let one = |(labels, value): &At| Shown {
+        value: scale.show(value.median),
+        interval: value.spread().map(|Interval { lo, hi }| format!("[{}, {}]", scale.number(lo), scale.number(hi))),
+        at: setting(labels),
+    };
+    if values.len() <= NAMED_MAX {
+        return values.iter().map(one).collect();
+    }
+    extremes(values).map_or_else(Vec::new, |(least, most)| vec![one(least), one(most)])
+}
+
+#[cfg(test)]
+#[path = "lead_tests.rs"]
+mod tests;

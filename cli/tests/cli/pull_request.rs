@@ -1,0 +1,87 @@
+//! `scripts/pull-request`: two builds in turns, one comment.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use pktgen_testing::{Need, installed};
+
+use crate::support::{root, text};
+
+const EXPERIMENT: &str = r#"name = "small"
+[workload]
+kind = "rl"
+clusters = 3
+workers_per_cluster = 2
+updates = 60
+[schedule]
+kind = "poisson"
+offered = "10Gbps"
+[topology]
+kind = "bottleneck"
+rate = "5Gbps"
+[target]
+program = "olaf"
+queue = "olaf"
+slots = 4
+"#;
+
+fn compared(folder: &Path, head: &Path, more: &[&str]) -> Output {
+    let mut script = Command::new("python3");
+    script.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(folder).arg(root().join("scripts/pull-request"));
+    script.args(["before", "x.toml", "--seeds", "6", "--base-binary", env!("CARGO_BIN_EXE_pktgen"), "--head-binary"]);
+    script.arg(head).args(more).output().expect("python3")
+}
+
+#[test]
+fn a_change_is_judged_and_told_in_one_comment() {
+    if !installed(Need::Python, "results in a pull request") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    fs::write(folder.join("x.toml"), EXPERIMENT).expect("writable");
+    let own = Path::new(env!("CARGO_BIN_EXE_pktgen"));
+    let same = compared(folder, own, &["--out", "same", "--strict"]);
+    assert_eq!(same.status.code(), Some(0), "{}{}", text(&same.stdout), text(&same.stderr));
+    let comment = fs::read_to_string(folder.join("same/comment.md")).expect("a comment");
+    assert!(
+        comment.starts_with("<!-- pktgen: pull-request -->\n### Results of this change against before: 1 same\n"),
+        "{comment}"
+    );
+    // A build that has fewer slots.
+    let head = folder.join("head");
+    let wrapper = format!(
+        "#!/bin/sh\n[ \"$2\" = replay ] && set -- \"$@\" --set target.slots=2\nexec '{}' \"$@\"\n",
+        own.display()
+    );
+    fs::write(&head, wrapper).expect("writable");
+    fs::set_permissions(&head, fs::Permissions::from_mode(0o755)).expect("executable");
+    let worse = compared(folder, &head, &["--out", "worse"]);
+    assert_eq!(worse.status.code(), Some(1), "{}{}", text(&worse.stdout), text(&worse.stderr));
+    let comment = fs::read_to_string(folder.join("worse/comment.md")).expect("a comment");
+    assert!(comment.contains("| small | worse |") && comment.contains("target.slots: 4 → 2"), "{comment}");
+    assert!(comment.contains("| worse | loss | all | +"), "{comment}");
+    for end in ["html", "md", "json", "xml"] {
+        assert!(folder.join(format!("worse/1-x/compare.{end}")).exists(), "{end}");
+    }
+    // What a comment has no room for is counted.
+    let short = compared(
+        folder,
+        &head,
+        &["--out", "short", "--limit", "500", "--set", "name=\"a rather long name of an experiment\""],
+    );
+    assert_eq!(short.status.code(), Some(1), "{}", text(&short.stderr));
+    let comment = fs::read_to_string(folder.join("short/comment.md")).expect("a comment");
+    assert!(comment.chars().count() <= 500 && comment.contains("more lines are left out"), "{comment}");
+    let broken = compared(folder, Path::new("/bin/false"), &["--out", "broken"]);
+    assert_eq!(broken.status.code(), Some(1), "{}", text(&broken.stderr));
+    let comment = fs::read_to_string(folder.join("broken/comment.md")).expect("a comment");
+    assert!(
+        comment.contains("| x.toml | failed |") && comment.contains("false -q replay x.toml … exits with 1"),
+        "{comment}"
+    );
+    let few = compared(folder, own, &["--seeds", "2"]);
+    assert!(few.status.code() == Some(2) && text(&few.stderr).contains("at least 6 seeds"), "{}", text(&few.stderr));
+}

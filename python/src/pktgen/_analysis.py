@@ -1,0 +1,73 @@
+"""Captures: metrics of packets that any tool recorded."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from . import _html as html
+from . import _tool as tool
+from ._errors import PktgenError
+from ._tool import Note
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Metrics of captures or run dirs, and what the tool notes on them. Not `valid`: the notes say why."""
+
+    title: str
+    metrics: pl.DataFrame
+    notes: list[Note]
+    valid: bool
+
+    def value(self, metric: str, **labels: object) -> float | None:
+        """The one value of a metric with these labels, and no others."""
+        rows = self.metrics.filter(pl.col("metric") == metric)
+        for column in set(rows.columns) - {"metric", "unit", "value"}:
+            rows = rows.filter(pl.col(column) == labels[column] if column in labels else pl.col(column).is_null())
+        found: float | None = rows["value"].item()
+        return found
+
+    def __repr__(self) -> str:
+        state = "valid" if self.valid else "INVALID"
+        return f"<pktgen.Analysis {self.title}: {self.metrics.height} values, {state}>\n" + "\n".join(note.text for note in self.notes)
+
+    def _repr_html_(self) -> str:
+        verified = all(note.code not in tool.CAUTION for note in self.notes)
+        return html.box(self.title, self.valid, [note.text for note in self.notes], verified) + self.metrics._repr_html_()
+
+
+def analyze(
+    *paths: str | os.PathLike[str],
+    sent: str | os.PathLike[str] | None = None,
+    metrics: tuple[str, ...] | list[str] = (),
+    format: str | None = None,
+    anchor: str | os.PathLike[str] | int | None = None,
+    offset: str | None = None,
+    forwards: bool = False,
+    verify: bool = True,
+) -> Analysis:
+    """Metrics of captures at the server (pcap, pcapng), with those of the senders (`sent`) if there are any; also of run dirs.
+
+    `metrics` are names or patterns; `format`, `anchor`, `offset` and `forwards` are flags of `pktgen analyze` (docs/analyze.md).
+    """
+    flags: list[object] = [word for pattern in metrics for word in ("--metric", pattern)]
+    for flag, value in [("--sent", sent), ("--format", format), ("--anchor", anchor), ("--offset", offset)]:
+        flags += [flag, value] if value is not None else []
+    flags += ["--forwards"] if forwards else []
+    flags += [] if verify else ["--no-verify"]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "metrics.parquet"
+        answer = tool.call("analyze", *paths, "--json", "--table", file, *flags, allow=(0, 1))
+        if not file.exists():
+            raise PktgenError(answer.message())
+        table = pl.read_parquet(file)
+    tool.warn_of(answer.notes())
+    if answer.message():
+        tool.warn(answer.message(), invalid=True)
+    kept = [column for column in table.columns if table[column].null_count() < table.height]
+    return Analysis(", ".join(Path(path).name for path in paths), table.select(kept), answer.notes(), answer.code == 0)

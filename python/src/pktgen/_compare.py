@@ -1,0 +1,84 @@
+"""Two implementations or versions against each other, by the tool's verdict."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from . import _html as html
+from . import _tool as tool
+
+if TYPE_CHECKING:
+    from ._sweep import Sweep
+
+
+class Comparison:
+    """What `pktgen report NEW --baseline OLD` says (docs/compare.md)."""
+
+    def __init__(self, said: dict[str, Any]) -> None:
+        self.said = said
+        self.title = str(said["title"])
+        #: "better", "worse", "same" or "cannot_tell".
+        self.outcome = str(said["outcome"])
+        self.valid = bool(said["valid"])
+        self.lines: list[str] = said["lines"]
+        self.notes: list[str] = said["notes"]
+        #: What differs between the configurations.
+        self.differences: list[str] = [line for versus in said["versus"] for line in versus["differences"]]
+
+    def judgements(self) -> pl.DataFrame:
+        """A row per metric and point: labels, outcome, medians, effect (`kind`: ratio − 1 or difference) with its interval, and why."""
+        rows = [
+            {
+                **judgement["labels"],
+                "metric": judgement["metric"],
+                "unit": judgement["unit"],
+                "outcome": judgement["outcome"],
+                "required": judgement["required"],
+                "pairs": judgement["pairs"],
+                "old": (judgement["old"] or {}).get("median"),
+                "new": (judgement["new"] or {}).get("median"),
+                **_effect(judgement),
+                "why": judgement["why"],
+            }
+            for versus in self.said["versus"]
+            for judgement in versus["judgements"]
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def __repr__(self) -> str:
+        return f"<pktgen.Comparison {self.title}: {self.outcome}>\n" + "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        return html.box(f"{self.title}: {self.outcome.replace('_', ' ')}", self.valid, self.lines + self.notes, True)
+
+
+def compare(
+    new: Sweep | str | os.PathLike[str],
+    old: Sweep | str | os.PathLike[str],
+    rules: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+) -> Comparison:
+    """Whether `new` is better than `old`: sweeps, or their folders. `out` also keeps the comparison as .html, .md, .json or .xml."""
+    flags: list[object] = ["--rules", rules] if rules is not None else []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "compare.json"
+        flags += ["--out", out] if out is not None else []
+        answer = tool.call("report", _path(new), "--baseline", _path(old), "--out", file, *flags, allow=(0, 1))
+        comparison = Comparison(tool.written(file, answer))
+    if not comparison.valid:
+        tool.warn("\n".join(comparison.lines), invalid=True)
+    return comparison
+
+
+def _path(place: Sweep | str | os.PathLike[str]) -> Path:
+    return Path(place) if isinstance(place, (str, os.PathLike)) else place.path
+
+
+def _effect(judgement: dict[str, Any]) -> dict[str, Any]:
+    effect = judgement["effect"] or {}
+    return {"effect": effect.get("value"), "lo": effect.get("lo"), "hi": effect.get("hi"), "kind": judgement["kind"]}

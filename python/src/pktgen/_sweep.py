@@ -1,0 +1,423 @@
+"""Run dirs and sweeps: their files as LazyFrames, their metrics and report as DataFrames, their verdict."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from . import _html as html
+from . import _keys as keys
+from . import _tool as tool
+from ._compare import Comparison, compare
+from ._errors import InvalidRunError, PktgenError, UsageError
+from ._progress import Progress
+from ._tool import Note
+
+# Columns of metrics that are labels of the runs, and not of the metric.
+Label = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the tool says of a sweep. `worse`: a variant is worse than the baseline."""
+
+    valid: bool
+    worse: bool
+    lines: list[str]
+    warnings: list[str]
+
+
+class Run:
+    """A run dir. Labels are the values of the sweep's axes, `variant` among them."""
+
+    def __init__(self, path: Path, labels: Mapping[str, Label], seed: int, verify: bool = True) -> None:
+        self.path = path
+        self.labels = dict(labels)
+        self.seed = seed
+        self._verify = verify
+
+    @property
+    def name(self) -> str:
+        """Name of its folder."""
+        return self.path.resolve().name
+
+    @property
+    def variant(self) -> str | None:
+        """The variant, if the sweep has variants."""
+        return str(self.labels["variant"]) if "variant" in self.labels else None
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """The content of manifest.json: configuration, balance, validity, files (docs/records.md)."""
+        text = _read(self.path / "manifest.json")
+        self._check(text)
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    @property
+    def valid(self) -> bool:
+        """The verdict of the run when it ended."""
+        return bool(self.manifest["validity"]["valid"])
+
+    @property
+    def faults(self) -> list[Note]:
+        """Why it is invalid."""
+        return self._said("faults")
+
+    @property
+    def notes(self) -> list[Note]:
+        """What a reader of a valid run must know."""
+        return self._said("notes")
+
+    @property
+    def config(self) -> str:
+        """The resolved configuration, as TOML."""
+        return str(self.manifest["config"])
+
+    def _said(self, which: str) -> list[Note]:
+        return [Note(row["code"], self.name, row["text"]) for row in self.manifest["validity"][which]]
+
+    def stream(self, name: str) -> pl.LazyFrame:
+        """A stream of the run by the name of its file. Its digest is verified first; an invalid run causes a warning."""
+        files = self.manifest["files"]
+        wanted = [file for file in sorted(files) if file == f"{name}.parquet"]
+        if not wanted:
+            there = ", ".join(file.removesuffix(".parquet") for file in sorted(files) if file.endswith(".parquet"))
+            raise UsageError(f"{self.name} has no stream {name}; there are: {there or 'none'} (docs/records.md says what records them)", 2)
+        self._verify_file(wanted[0], files[wanted[0]]["sha256"])
+        if not self.valid:
+            tool.warn(f"{self.name} is invalid: {'; '.join(fault.text for fault in self.faults)}", invalid=True)
+        return pl.scan_parquet(self.path / wanted[0])
+
+    def _verify_file(self, name: str, digest: str) -> None:
+        with _opened(self.path / name) as file:
+            if self._verify and hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                raise PktgenError(_changed(self.path / name))
+
+    def _check(self, text: bytes) -> None:
+        """A manifest ends with a digest of what stands before it, and has those of the other files (docs/records.md)."""
+        if not self._verify:
+            return tool.warn(f"{self.name}: its files are not compared with their digests (verify=False)")
+        body, key, digest = text.rpartition(b',\n  "digest": "sha256:')
+        if not key:
+            return tool.warn(f"{self.name}: the manifest has no digests: an older version wrote it, or the run was killed")
+        if hashlib.sha256(body).hexdigest().encode() != digest[:64]:
+            raise PktgenError(_changed(self.path / "manifest.json"))
+
+    @property
+    def sent(self) -> pl.LazyFrame:
+        """A row per update that a worker sent."""
+        return self.stream("sent")
+
+    @property
+    def books(self) -> pl.LazyFrame:
+        """A row per action of a device."""
+        return self.stream("books")
+
+    @property
+    def received(self) -> pl.LazyFrame:
+        """A row per packet with updates that arrived."""
+        return self.stream("received")
+
+    @property
+    def results(self) -> pl.LazyFrame:
+        """A row per result that arrived at a worker (synchronous training)."""
+        return self.stream("results")
+
+    @property
+    def iterations(self) -> pl.LazyFrame:
+        """A row per iteration of a worker (synchronous training)."""
+        return self.stream("iterations")
+
+    def metrics(self, *patterns: str) -> pl.DataFrame:
+        """The metrics of the run, as `Sweep.metrics`."""
+        return _metrics(self.path, [self], patterns, self._verify)
+
+    def query(self, sql: str) -> pl.DataFrame:
+        """The answer to one SELECT (docs/query.md)."""
+        return query(self.path, sql, verify=self._verify)
+
+    def __repr__(self) -> str:
+        return f"<pktgen.Run {self.name}: {'valid' if self.valid else 'INVALID'}>"
+
+    def _repr_html_(self) -> str:
+        said = [note.text for note in self.faults + self.notes]
+        return html.box(self.name, self.valid, said, self._verify)
+
+
+class Sweep:
+    """The runs of an experiment. Iterating gives each `Run`."""
+
+    def __init__(self, path: str | os.PathLike[str], verify: bool = True, report: dict[str, Any] | None = None) -> None:
+        self.path = Path(path)
+        self._verify = verify
+        plan = self._plan()
+        self.name = str(plan["experiment"])
+        #: The axes with their values, in the order of the experiment.
+        self.axes: dict[str, list[Label]] = {axis: _typed(axis, values) for axis, values in plan["axes"]}
+        words = {axis: dict(zip(values, self.axes[axis])) for axis, values in plan["axes"]}
+        self.runs = [self._run(row, words) for row in plan["runs"]]
+        if report is not None:
+            self._report = report
+
+    def _plan(self) -> dict[str, Any]:
+        if (self.path / "sweep.json").is_file():
+            found: dict[str, Any] = json.loads(_read(self.path / "sweep.json"))
+            return found
+        if not (self.path / "manifest.json").is_file():
+            raise UsageError(f"{self.path}: neither a sweep (sweep.json) nor a run dir (manifest.json)", 2)
+        run = json.loads(_read(self.path / "manifest.json"))
+        axes = [[axis, [value]] for axis, value in run["labels"].items()]
+        return {"experiment": run["experiment"], "axes": axes, "runs": [{"dir": ".", "labels": run["labels"], "seed": run["seed"]}]}
+
+    def _run(self, row: dict[str, Any], words: dict[str, dict[str, Label]]) -> Run:
+        # In the order of the axes.
+        labels = {axis: words[axis].get(row["labels"][axis], row["labels"][axis]) for axis in words if axis in row["labels"]}
+        return Run(self.path / row["dir"], labels, int(row["seed"]), self._verify)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self.runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def select(self, **labels: Label) -> list[Run]:
+        """Runs with these labels: `variant`, `seed`, an axis with `__` for dots, or the last part of its name."""
+        wanted = {self._axis(word): value for word, value in labels.items()}
+        return [run for run in self.runs if all({**run.labels, "seed": run.seed}.get(axis) == value for axis, value in wanted.items())]
+
+    def run(self, **labels: Label) -> Run:
+        """The one run with these labels; an error if several or none have them."""
+        found = self.select(**labels)
+        if len(found) != 1:
+            some = "; ".join(run.name for run in (found or self.runs)[:4])
+            raise UsageError(f"{len(found)} runs of {self.name} have {labels}; name one: {some}, …", 2)
+        return found[0]
+
+    def _axis(self, word: str) -> str:
+        name = word.replace("__", ".")
+        known = [*self.axes, "seed"]
+        found = [axis for axis in known if axis == name] or [axis for axis in known if axis.rsplit(".", 1)[-1] == name]
+        if len(found) != 1:
+            raise UsageError(f"{self.name} has no axis {word}; there are: {', '.join(known)}", 2)
+        return found[0]
+
+    @cached_property
+    def _report(self) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            flags, file = () if self._verify else ("--no-verify",), Path(folder) / "report.json"
+            answer = tool.call("report", self.path, "--out", file, *flags, allow=(0, 1))
+            return tool.written(file, answer)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the tool says of all runs."""
+        said = self._report["verdict"]
+        return Verdict(said["valid"], said["worse"], [*said["lines"], *map(_invalid, self._report["invalid"])], self._report["warnings"])
+
+    @property
+    def valid(self) -> bool:
+        """All runs are valid and can be read."""
+        return self.verdict.valid
+
+    @property
+    def notes(self) -> list[Note]:
+        """Faults and notes of all runs."""
+        return [note for run in self.runs for note in run.faults + run.notes]
+
+    def metrics(self, *patterns: str) -> pl.DataFrame:
+        """The metrics of all runs, or those that match a pattern ("loss", "aom_*").
+
+        Columns: every axis (`variant` among them) and `seed`, typed; `metric`, `unit`, `value`; then labels of the
+        metric that its lines have (`flow`, `id`, `n`, `reason`, …). In lines of `pktgen analyze`, in the sweep's order.
+        """
+        return _metrics(self.path, self.runs, patterns, self._verify)
+
+    def report(self) -> pl.DataFrame:
+        """The table of the report: a row per point and metric with median, interval (`lo`, `hi`), published value and source."""
+        words = {axis: dict(zip(map(_word, values), values)) for axis, values in self.axes.items()}
+        rows = [
+            {
+                **{axis: words[axis].get(row["labels"][axis], row["labels"][axis]) for axis in self.axes if axis in row["labels"]},
+                "metric": column["key"],
+                "unit": column["unit"],
+                "seeds": (cell["ours"] or {}).get("n"),
+                **{name: (cell["ours"] or {}).get(name) for name in ("median", "lo", "hi")},
+                "paper": (cell["paper"] or {}).get("value"),
+                "sign": (cell["paper"] or {}).get("sign"),
+                "source": (cell["paper"] or {}).get("source"),
+            }
+            for row in self._report["rows"]
+            for column, cell in zip(self._report["columns"], row["cells"])
+        ]
+        if not self.valid:
+            tool.warn(f"{self.name}: {self.verdict.lines[0]}", invalid=True)
+        floats = {name: pl.Float64 for name in ("median", "lo", "hi", "paper")}
+        return pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(name).cast(kind) for name, kind in floats.items())
+
+    def stream(self, name: str) -> pl.LazyFrame:
+        """A stream of all runs, with axes and `seed` as first columns."""
+        return pl.concat([run.stream(name).select(*_columns(run), pl.all()) for run in self.runs])
+
+    def query(self, sql: str) -> pl.DataFrame:
+        """The answer to one SELECT over all runs (docs/query.md)."""
+        return query(self.path, sql, verify=self._verify)
+
+    def compare(self, baseline: Sweep | str | os.PathLike[str], rules: str | os.PathLike[str] | None = None) -> Comparison:
+        """Whether this sweep is better than `baseline`, by the tool's rules or those of a file."""
+        return compare(self, baseline, rules)
+
+    def __repr__(self) -> str:
+        state = "valid" if self.valid else "INVALID"
+        return f"<pktgen.Sweep {self.name}: {len(self)} runs, {state}>\n" + "\n".join(self.verdict.lines)
+
+    def _repr_html_(self) -> str:
+        title = f"{self.name}: {len(self)} run{'' if len(self) == 1 else 's'}"
+        return html.box(title, self.valid, self.verdict.lines + self.verdict.warnings, self._verify)
+
+
+def run(
+    experiment: str | os.PathLike[str],
+    *,
+    seeds: int | str | Iterable[int] | None = None,
+    axes: Mapping[str, Iterable[object]] | None = None,
+    set: Mapping[str, object] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    check: bool = True,
+    progress: bool | None = None,
+    **settings_: object,
+) -> Sweep:
+    """Runs an experiment: a built-in one by name ("olaf/table1") or a file.
+
+    Other keywords are settings: `slots=6` sets target.slots, as `target__slots=6` does; `set={"target.slots": 6}` takes
+    dotted keys. `seeds` is a number, an iterable or "1..5"; `axes` replaces values of the sweep's axes. Run dirs go to
+    `out`, by default runs/NAME-N. An invalid run raises `InvalidRunError`, with `check=False` it only causes a warning.
+    """
+    changes = keys.overrides(experiment, seeds, axes, set, settings_)
+    folder, made = (Path(out), False) if out is not None else (_free(experiment), True)
+    words = ["replay", experiment, "--out", folder, *changes, *(["--jobs", jobs] if jobs is not None else [])]
+    bar = Progress(folder, progress)
+    try:
+        answer = tool.call(*words, allow=(0, 1), tick=bar.tick)
+    finally:
+        bar.end()
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
+    sweep = Sweep(folder, report=tool.written(folder / "report.json", answer))
+    for note in answer.said("note: "):
+        tool.warn(note.replace(f"{folder}{os.sep}", ""))
+    if not sweep.valid:
+        message = "\n".join([sweep.verdict.lines[0], answer.message().replace(f"{folder}{os.sep}", "")])
+        if check:
+            raise InvalidRunError(message, sweep)
+        tool.warn(message, invalid=True)
+    return sweep
+
+
+def open(path: str | os.PathLike[str], verify: bool = True) -> Sweep:
+    """A sweep or run dir that exists. With `verify=False` files that were changed are read, with a warning."""
+    return Sweep(path, verify)
+
+
+def query(path: str | os.PathLike[str], sql: str, verify: bool = True) -> pl.DataFrame:
+    """The answer to one SELECT over a run dir, a sweep, a capture or tables of captures (docs/query.md)."""
+    flags = () if verify else ("--no-verify",)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "answer.parquet"
+        answer = tool.call("query", path, sql, "--format", "parquet", "-o", file, *flags, allow=(0, 1))
+        if not file.exists():
+            raise PktgenError(answer.message())
+        rows = pl.read_parquet(file)
+    if answer.code != 0:
+        tool.warn(answer.message() or "; ".join(answer.said("note: ")), invalid=True)
+    elif not verify:
+        tool.warn(f"{Path(path).name}: files were not compared with their digests (verify=False)")
+    return rows
+
+
+def _metrics(path: Path, runs: list[Run], patterns: tuple[str, ...], verify: bool) -> pl.DataFrame:
+    flags = [word for pattern in patterns for word in ("--metric", pattern)] + ([] if verify else ["--no-verify"])
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "metrics.parquet"
+        answer = tool.call("analyze", path, "--json", "--table", file, *flags, allow=(0, 1))
+        if not file.exists():
+            raise PktgenError(answer.message())
+        table = pl.read_parquet(file)
+    tool.warn_of(answer.notes())
+    if answer.message():
+        tool.warn(answer.message(), invalid=True)
+    # Lines of a single run do not name it.
+    named = {str(run.path): run for run in runs} if len(runs) > 1 else {None: runs[0]}
+    own = pl.concat([pl.select(pl.lit(name, pl.String).alias("run"), *_columns(run)) for name, run in named.items()])
+    labels = [column for column in own.columns if column != "run"]
+    joined = table.join(own, on="run", how="left", nulls_equal=True, maintain_order="left")
+    rest = [column for column in table.columns if column not in ("metric", "unit", "value", "run") and table[column].null_count() < table.height]
+    return joined.select(*labels, "metric", "unit", "value", *rest)
+
+
+def _columns(run: Run) -> list[pl.Expr]:
+    kinds: dict[type, Any] = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String}
+    labels = [pl.lit(value, kinds[type(value)]).alias(axis) for axis, value in run.labels.items()]
+    return [*labels, pl.lit(run.seed, pl.UInt64).alias("seed")]
+
+
+def _typed(axis: str, values: list[str]) -> list[Label]:
+    """Values of an axis as whole numbers, numbers or truth values if all are; else as the text that the experiment has."""
+    if axis == "variant":
+        return list(values)
+    if all(value in ("true", "false") for value in values):
+        return [value == "true" for value in values]
+    for kind in (int, float):
+        try:
+            return [kind(value) for value in values]
+        except ValueError:
+            continue
+    return list(values)
+
+
+def _word(value: Label) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _invalid(row: dict[str, Any]) -> str:
+    return f"invalid: {row['run']}: {'; '.join(row['reasons'])}"
+
+
+def _free(experiment: str | os.PathLike[str]) -> Path:
+    """A new folder runs/NAME-N."""
+    name = "-".join(Path(experiment).with_suffix("").parts[-2:]).lstrip("./")
+    for n in range(1, 10_000):
+        path = Path("runs") / f"{name}-{n}"
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue
+    raise UsageError(f"runs/{name}-1 to -9999 all exist; choose a folder with out=", 2)
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise PktgenError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _read(path: Path) -> bytes:
+    with _opened(path) as file:
+        content: bytes = file.read()
+    return content
+
+
+def _changed(path: Path) -> str:
+    return f"{path}: its content is not what was written; restore it, or open(…, verify=False) to read it all the same"

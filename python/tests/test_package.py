@@ -1,0 +1,247 @@
+"""The package against the real binary."""
+
+import json
+import shutil
+import subprocess
+import warnings
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import pktgen
+from conftest import SMALL
+from pktgen import _keys, _progress, _tool
+
+
+def tool(*words: object) -> str:
+    """What the binary prints when it is called directly."""
+    return subprocess.run([pktgen.binary(), *map(str, words)], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def copy(small: pktgen.Sweep) -> Path:
+    """A sweep that a test may change."""
+    return Path(shutil.copytree(small.path, "copy"))
+
+
+def test_metrics_are_the_lines_of_the_tool(small: pktgen.Sweep) -> None:
+    table = small.metrics()
+    lines = [json.loads(line) for line in tool("analyze", small.path, "--json").splitlines()]
+    assert table["value"].to_list() == [line["value"] for line in lines]
+    assert table["metric"].to_list() == [line["metric"] for line in lines]
+    assert table["unit"].to_list() == [line["unit"] for line in lines]
+    for row, line in zip(table.iter_rows(named=True), lines):
+        run = small.run(variant=row["variant"], rate=row["topology.rate"], seed=row["seed"])
+        assert Path(line["labels"].pop("run")).name == run.name
+        rest = {name: value for name, value in row.items() if name not in run.labels and name not in ("seed", "metric", "unit", "value")}
+        # Labels that have no column of their own are texts in one.
+        other = dict(label.split("=", 1) for label in (rest.pop("other") or "").split())
+        assert {name: value for name, value in rest.items() if value is not None} | other == line["labels"]
+    assert small.run(variant="Olaf", seed=2).metrics("loss")["value"].item() == table.filter(
+        pl.col("variant") == "Olaf", pl.col("seed") == 2, pl.col("metric") == "loss")["value"].item()
+
+
+def test_axes_are_typed() -> None:
+    sweep = pktgen.run("olaf/table1", **SMALL | {"axes": {"topology.rate": ["20Gbps"], "target.slots": [10, 4]}, "seeds": 3})
+    schema = sweep.metrics("loss").schema
+    assert schema["target.slots"] == pl.Int64 and schema["variant"] == pl.String and schema["seed"] == pl.UInt64
+    assert sweep.axes["target.slots"] == [10, 4]
+    assert sweep.report()["target.slots"].unique(maintain_order=True).to_list() == [10, 4]
+    assert [run.labels["target.slots"] for run in sweep.select(variant="Olaf", slots=4)] == [4]
+    assert _typed("study.p", ["0.5", "1"]) == [0.5, 1.0]
+    assert _typed("a.b", ["true", "false"]) == [True, False]
+    assert _typed("a.b", ["1", "x"]) == ["1", "x"]
+    assert _typed("variant", ["1", "2"]) == ["1", "2"]
+
+
+def _typed(axis: str, values: list[str]) -> list[object]:
+    from pktgen._sweep import _typed
+
+    return list(_typed(axis, values))
+
+
+OLAF = "olaf/table1"
+
+
+def test_keywords_are_settings() -> None:
+    assert _keys.key("slots", OLAF) == _keys.key("target__slots", OLAF) == "target.slots"
+    assert _keys.key("rate", OLAF) == "topology.rate" and _keys.key("rate", "soar/figure6") == "study.rate"
+    with pytest.raises(pktgen.UsageError, match="endpoint__timeout or target__timeout"):
+        _keys.key("timeout", OLAF)
+    with pytest.raises(pktgen.UsageError, match="did you mean slots"):
+        _keys.key("slotz", OLAF)
+    with pytest.raises(pktgen.UsageError, match="target.slots is given twice"):
+        _keys.overrides(OLAF, None, None, {"target.slots": 1}, {"slots": 2})
+    words = _keys.overrides(OLAF, range(3), {"a.b": ("x", 1.5)}, {"c": True}, {"name": 'q"ö'})
+    assert words[1::2] == ['sweep.seeds="0,1,2"', 'sweep.axes.a.b=["x", 1.5]', "c=true", 'name="q\\"ö"']
+    assert _keys.toml({"a b": [1, False]}) == '{ "a b" = [1, false] }'
+    assert _keys.toml(pl.Series([2]).to_numpy()[0]) == "2"
+    with pytest.raises(pktgen.UsageError, match="a setting cannot be None"):
+        _keys.toml(None)
+    sweep = pktgen.run("olaf/table1", **SMALL | {"seeds": range(2)}, slots=5, name='q"ö')
+    assert [run.seed for run in sweep.select(variant="Olaf")] == [0, 1]
+    assert sweep.name == 'q"ö' and "slots = 5" in sweep.run(variant="Olaf", seed=1).config
+
+
+def test_errors_are_known_by_exit_code() -> None:
+    with pytest.raises(pktgen.UsageError, match="^--set target.slots=0: target.slots: 0 is not from 1 to 1048576$") as usage:
+        pktgen.run("olaf/table1", slots=0)
+    assert usage.value.code == 2
+    with pytest.raises(pktgen.UsageError, match='did you mean "olaf/table1"'):
+        pktgen.run("olaf/tabel1")
+    assert list(Path("runs").iterdir()) == [], "no empty folder is left"
+    with pytest.raises(pktgen.HostError, match='no interface "nope0"') as host:
+        pktgen.run("wires/live", transport__kind="af_packet", interfaces=["nope0", "nope1", "nope2"])
+    assert host.value.code == 3
+    with pytest.raises(pktgen.UsageError, match="neither a sweep"):
+        pktgen.open(".")
+    with pytest.raises(pktgen.UsageError, match='there is no column "x"'):
+        pktgen.query(pktgen.run("olaf/table1", **SMALL).path, "SELECT x FROM sent")
+
+
+def test_a_binary_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PKTGEN", "/nowhere/pktgen")
+    with pytest.raises(pktgen.PktgenError, match="/nowhere/pktgen cannot be started: No such file"):
+        pktgen.configs()
+    monkeypatch.delenv("PKTGEN")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(pktgen.PktgenError, match="set the environment variable PKTGEN"):
+        pktgen.binary()
+
+
+LATE: dict[str, object] = {"updates": 5, "transport__late": "abort", "late_limit": "1ps", "progress": False}
+
+
+def test_an_invalid_run_is_an_error_and_keeps_its_records() -> None:
+    with pytest.raises(pktgen.InvalidRunError, match="INVALID: .*\n.*above transport.late_limit") as invalid:
+        pktgen.run("wires/live", **LATE)
+    sweep = invalid.value.sweep
+    assert not sweep.valid and invalid.value.code == 1
+    assert [fault.code for fault in sweep.run().faults] == ["too_late_aborted"]
+    assert sweep._repr_html_().split(">INVALID</b>")[0].count("<b") == 1, "the verdict is first"
+    assert "INVALID" in repr(sweep) and "INVALID" in repr(sweep.run()) and ">INVALID</b>" in sweep.run()._repr_html_()
+
+
+def test_numbers_of_an_invalid_run_warn() -> None:
+    with pytest.warns(pktgen.InvalidRunWarning) as caught:
+        sweep = pktgen.run("wires/live", **LATE, check=False)
+    assert [warning.filename for warning in caught] == [__file__], "the warning names the caller"
+    for use in (sweep.metrics, sweep.report, lambda: sweep.run().sent, lambda: sweep.query("SELECT COUNT(*) AS n FROM sent")):
+        with pytest.warns(pktgen.InvalidRunWarning):
+            use()
+
+
+def test_changed_files_are_refused_or_warned_of(copy: Path, small: pktgen.Sweep) -> None:
+    run = pktgen.open(copy).run(variant="Olaf", seed=1)
+    assert run.sent.collect().height == 540
+    text = (run.path / "sent.parquet").read_bytes()
+    (run.path / "sent.parquet").write_bytes(text[:999] + bytes([text[999] ^ 1]) + text[1000:])
+    with pytest.raises(pktgen.PktgenError, match="sent.parquet: its content is not what was written"):
+        run.sent
+    assert run.received.collect().height > 0
+    with pytest.warns(pktgen.InvalidRunWarning, match="sent.parquet: its content is not what was written"):
+        pktgen.open(copy).metrics("received")
+    assert not pktgen.open(copy).valid
+    with pytest.warns(pktgen.InvalidRunWarning, match="INVALID"):
+        assert not pktgen.compare(copy, small).valid
+    manifest = run.path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"seed": 1', '"seed": 3'))
+    with pytest.raises(pktgen.PktgenError, match="manifest.json: its content is not what was written"):
+        pktgen.open(copy).run(variant="Olaf", seed=1).manifest
+    unverified = pktgen.open(copy, verify=False)
+    for use in (lambda: unverified.run(variant="Olaf", seed=1).received, lambda: unverified.query("SELECT COUNT(*) AS n FROM received")):
+        with pytest.warns(pktgen.PktgenWarning, match="not compared with their digests") as caught:
+            use()
+        assert [warning.filename for warning in caught] == [__file__]
+    with pytest.warns(pktgen.PktgenWarning, match="not compared with their digests"):
+        assert ">UNVERIFIED</b>" in pktgen.open(copy, verify=False).run(variant="FIFO", seed=1)._repr_html_()
+
+
+def test_streams_say_what_is_not_recorded(small: pktgen.Sweep) -> None:
+    with pytest.raises(pktgen.UsageError, match="no stream states; there are: books, received, sent"):
+        small.run(variant="Olaf", seed=1).stream("states")
+    with pytest.raises(pktgen.UsageError, match="2 runs of olaf-table1 have"):
+        small.run(variant="Olaf")
+    with pytest.raises(pktgen.UsageError, match="no axis color"):
+        small.select(color="red")
+    both = small.stream("sent").collect()
+    assert both.height == sum(run.sent.collect().height for run in small) == 8 * 540
+    assert both.columns[:3] == ["variant", "topology.rate", "seed"]
+
+
+def test_comparisons_have_the_verdict_of_the_tool(small: pktgen.Sweep) -> None:
+    again = pktgen.run("olaf/table1", **SMALL)
+    assert again.compare(small).outcome == "same"
+    other = pktgen.run("olaf/table1", **SMALL | {"seeds": "1..5"}, slots=2)
+    base = pktgen.run("olaf/table1", **SMALL | {"seeds": "1..5"})
+    found = pktgen.compare(other, base.path, out="compare.json")
+    said = json.loads(Path("compare.json").read_text())
+    assert (found.outcome, found.valid, found.lines) == (said["outcome"], said["valid"], said["lines"])
+    assert found.differences == ["target.slots: 8 → 2"]
+    rows, listed = found.judgements(), said["versus"][0]["judgements"]
+    assert rows["effect"].to_list() == [(row["effect"] or {}).get("value") for row in listed]
+    assert found._repr_html_().index(">valid</b>") < found._repr_html_().index("against")
+    with pytest.raises(pktgen.PktgenError, match="cannot read rules gone.toml"):
+        pktgen.compare(other, base, rules="gone.toml")
+
+
+def test_reports_have_the_published_values(small: pktgen.Sweep) -> None:
+    row = small.report().filter(pl.col("variant") == "FIFO", pl.col("metric") == "loss").row(0, named=True)
+    assert (row["paper"], row["source"], row["seeds"]) == (0.743, "Table 1", 2)
+    assert pktgen.open(small.path).verdict == small.verdict
+
+
+def test_captures_have_the_metrics_of_their_run() -> None:
+    sweep = pktgen.run("olaf/table1", **SMALL | {"seeds": 1}, capture__pcap=True)
+    run = sweep.run(variant="Olaf")
+    found = pktgen.analyze(run.path / "capture.pcapng", sent=run.path / "sent.pcapng")
+    own = run.metrics("aom_mean").filter(pl.col("flow") == "cluster", pl.col("id").is_null())["value"].item()
+    assert found.valid and found.value("aom_mean", flow="cluster") == own
+    assert ">valid</b>" in found._repr_html_()
+    (text := bytearray((run.path / "capture.pcapng").read_bytes())).extend(b"damaged")
+    Path("damaged.pcapng").write_bytes(text)
+    with pytest.warns(pktgen.InvalidRunWarning, match="damaged.pcapng"):
+        assert not pktgen.analyze("damaged.pcapng").valid
+
+
+def test_notes_of_a_run_are_warnings() -> None:
+    with pytest.warns(pktgen.PktgenWarning, match="as fast as they could") as caught:
+        sweep = pktgen.run("wires/live", updates=5, pacing="top", progress=False)
+    assert not any(issubclass(warning.category, pktgen.InvalidRunWarning) for warning in caught)
+    assert "top_speed" in [note.code for note in sweep.notes]
+
+
+def test_progress_is_read_from_the_folder(small: pktgen.Sweep, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
+    bar = _progress.Progress(small.path, True)
+    bar.tick()
+    assert "sweep: 8 of 8 runs, 0 s" in capsys.readouterr().err
+    bar.end()
+    silent = _progress.Progress(small.path, None)
+    silent.tick()
+    silent.end()
+    assert capsys.readouterr().err == "\r\x1b[K", "what was shown is taken away, and no terminal shows nothing"
+
+
+def test_an_interrupt_ends_the_tool() -> None:
+    began: list[float] = []
+
+    def interrupt() -> None:
+        # Once the plan of the sweep is there, runs are under way.
+        if Path("out/sweep.json").exists():
+            began.append(1)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _tool.call("replay", "olaf/table1", "--out", "out", "--set", "workload.updates=20000", tick=interrupt)
+    assert began
+    plan = json.loads(Path("out/sweep.json").read_text())
+    finished = [run for run in plan["runs"] if (Path("out") / run["dir"] / "manifest.json").exists()]
+    assert len(finished) < len(plan["runs"]), "it did not go on to the end"
+
+
+def test_no_warning_where_there_is_nothing_to_warn_of(small: pktgen.Sweep) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small.metrics(), small.report(), small.run(variant="Olaf", seed=1).books.collect(), repr(pktgen.open(small.path))
