@@ -33,25 +33,39 @@ struct Level {
 }
 
 impl Level {
+    /// Makes the tables of so many groups of the keys before.
+    fn expect(&mut self, before: usize) {
+        let places = before.min(TABLES) * (NARROW + 1);
+        if self.table.len() < places {
+            self.table.resize(places, 0);
+        }
+    }
+
     #[inline]
     fn group(&mut self, before: u32, value: Option<u64>) -> u32 {
         let place = value.map_or(NARROW, |value| value.min(NARROW as u64 + 1) as usize);
-        if place > NARROW || before as usize >= TABLES {
-            let Level { groups, others, .. } = self;
-            return *others.entry((before, value)).or_insert_with(|| {
-                groups.push((before, value));
-                groups.len() as u32 - 1
-            });
-        }
         let at = before as usize * (NARROW + 1) + place;
-        if at >= self.table.len() {
-            self.table.resize((before as usize + 1) * (NARROW + 1), 0);
+        match self.table.get(at) {
+            Some(known) if place <= NARROW && *known > 0 => *known - 1,
+            _ => self.other(before, value, (place <= NARROW).then_some(at)),
         }
-        if self.table[at] == 0 {
-            self.groups.push((before, value));
-            self.table[at] = self.groups.len() as u32;
+    }
+
+    /// The number of a group without one, or that has no place in the tables.
+    fn other(&mut self, before: u32, value: Option<u64>, at: Option<usize>) -> u32 {
+        let Level { groups, others, table } = self;
+        let mut new = || {
+            groups.push((before, value));
+            groups.len() as u32 - 1
+        };
+        match at.and_then(|at| table.get_mut(at)) {
+            Some(place) => {
+                let group = new();
+                *place = group + 1;
+                group
+            }
+            None => *others.entry((before, value)).or_insert_with(new),
         }
-        self.table[at] - 1
     }
 }
 
@@ -147,7 +161,8 @@ impl Groups {
 
     /// Bytes that they hold, about.
     pub(crate) fn bytes(&self) -> u64 {
-        let keys: usize = self.levels.iter().map(|level| level.groups.len() * 24 + level.others.len() * 56).sum();
+        let of = |level: &Level| level.groups.len() * 24 + level.others.len() * 56 + level.table.len() * 4;
+        let keys: usize = self.levels.iter().map(of).sum();
         (keys + self.len() * self.cells.len() * 32) as u64
     }
 
@@ -167,13 +182,16 @@ impl Groups {
         let mut groups = std::mem::take(&mut self.scratch);
         groups.clear();
         groups.resize(rows, 0);
+        let mut before = 1;
         for (level, key) in self.levels.iter_mut().zip(keys) {
+            level.expect(before);
             let mut next = |row: usize, value: Option<u64>| groups[row] = level.group(groups[row], value);
             match key.dtype() {
                 DataType::UInt32 => each_cell(key.u32()?, |row, value| next(row, value.map(u64::from))),
                 DataType::UInt64 => each_cell(key.u64()?, next),
                 _ => each_cell(key.i64()?, |row, value| next(row, value.map(|value| value as u64))),
             }
+            before = level.groups.len();
         }
         self.grow();
         for (((aggregate, cells), magnitude), of) in self.cells.iter_mut().zip(&mut self.magnitudes).zip(of) {
@@ -213,9 +231,12 @@ impl Groups {
     /// Adds the groups of another one.
     pub(crate) fn merge(&mut self, other: Groups) {
         let mut places = vec![0];
+        let mut before = 1;
         for (level, others) in self.levels.iter_mut().zip(&other.levels) {
+            level.expect(before);
             places =
                 others.groups.iter().map(|(before, value)| level.group(places[*before as usize], *value)).collect();
+            before = level.groups.len();
         }
         self.grow();
         for ((aggregate, cells), (_, others)) in self.cells.iter_mut().zip(&other.cells) {

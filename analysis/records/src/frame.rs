@@ -55,12 +55,13 @@ fn numbers<A, P>(name: PlSmallStr, array: ArrayRef) -> ChunkedArray<P>
 where
     A: ArrowPrimitiveType,
     P: PolarsNumericType<Native = A::Native>,
-    ChunkedArray<P>: NewChunkedArray<P, A::Native>,
 {
     let own = array.as_primitive::<A>().clone();
     drop(array);
-    if own.null_count() > 0 {
-        return ChunkedArray::from_iter_options(name, own.iter());
+    if let Some(full) = own.nulls().filter(|full| full.null_count() > 0) {
+        let full = BooleanChunked::from_iter_values(PlSmallStr::EMPTY, full.iter());
+        let full = full.downcast_iter().next().map(|full| full.values().clone());
+        return ChunkedArray::from_vec_validity(name, own.values().to_vec(), full);
     }
     let (_, values, _) = own.into_parts();
     ChunkedArray::from_vec(name, values.into_inner().into_vec().unwrap_or_else(|shared| shared.typed_data().to_vec()))
