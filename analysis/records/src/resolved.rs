@@ -35,12 +35,12 @@ pub struct Options {
     /// Studies beside those of the stages: reports know their metrics.
     pub studies: &'static [&'static dyn Study],
     /// What answers metrics of an experiment's own; without it they have no values.
-    pub user_metrics: Answers,
+    pub user_metrics: UserAnswers,
 }
 
 /// Whether and by what metrics of an experiment's own are answered.
 #[derive(Debug, Clone, Copy, Default)]
-pub enum Answers {
+pub enum UserAnswers {
     /// They are left out.
     #[default]
     LeftOut,

@@ -12,7 +12,7 @@ use pktgen_core::user_metric::UserMetric;
 use crate::line::{Line, Note};
 use crate::memory::MemoryBound;
 use crate::metric::METRICS;
-use crate::resolved::Answers;
+use crate::resolved::UserAnswers;
 
 /// What answers metrics of an experiment's own.
 pub trait UserMetrics: fmt::Debug + Sync {
@@ -40,15 +40,17 @@ pub struct UserLines {
 
 impl UserLines {
     /// Those of the run in `dir`; in the order of their names.
-    pub(crate) fn of(dir: &Path, manifest: &Manifest, answers: Answers, memory: MemoryBound) -> UserLines {
+    pub(crate) fn of(dir: &Path, manifest: &Manifest, answers: UserAnswers, memory: MemoryBound) -> UserLines {
         let mut own = UserLines::default();
         for metric in &manifest.metrics {
             let name = &metric.name;
             let found = match answers {
                 _ if is_taken(name) => Err(Unanswered::Failed(Error::config("the name is that of another metric"))),
-                Answers::By(answers) => answers.lines(dir, metric, memory),
-                Answers::NotBuilt => Err(Unanswered::NotRecorded("this build has no SQL (docs/build.md)".to_owned())),
-                Answers::LeftOut => continue,
+                UserAnswers::By(answers) => answers.lines(dir, metric, memory),
+                UserAnswers::NotBuilt => {
+                    Err(Unanswered::NotRecorded("this build has no SQL (docs/build.md)".to_owned()))
+                }
+                UserAnswers::LeftOut => continue,
             };
             let (note, why) = match found {
                 Ok(lines) => {

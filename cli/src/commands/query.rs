@@ -2,7 +2,7 @@
 
 use pktgen_core::Result;
 use pktgen_realtime::run::Experiment;
-use pktgen_records::resolved::Answers;
+use pktgen_records::resolved::UserAnswers;
 
 use crate::args::Query;
 use crate::ui::Ui;
@@ -21,9 +21,9 @@ pub(super) fn run(args: &Query, ui: &Ui) -> Result<u8> {
 
 /// What answers metrics of experiments' own.
 #[cfg(feature = "query")]
-pub(super) const ANSWERS: Answers = Answers::By(&pktgen_query::user::SqlMetrics);
+pub(super) const ANSWERS: UserAnswers = UserAnswers::By(&pktgen_query::user::SqlMetrics);
 #[cfg(not(feature = "query"))]
-pub(super) const ANSWERS: Answers = Answers::NotBuilt;
+pub(super) const ANSWERS: UserAnswers = UserAnswers::NotBuilt;
 
 /// A metric of runs, of this family, as queries; empty where there is none.
 pub(super) fn of_metric(family: &str, metric: &str) -> String {
@@ -73,7 +73,7 @@ mod asked {
     use crate::commands::analyze::say_notes;
     use crate::ui::Ui;
 
-    /// Answers; the result is 1 if a run is invalid or could not be read.
+    /// UserAnswers; the result is 1 if a run is invalid or could not be read.
     pub(super) fn run(args: &Query, ui: &Ui) -> Result<u8> {
         let folder = is_capture(&args.path).then(|| tabulated(&args.path, args.no_verify, ui)).transpose()?;
         let path = folder.as_ref().map_or(args.path.as_path(), |(folder, _)| folder.path());

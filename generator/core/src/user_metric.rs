@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Document, FromValue, Value};
+use crate::config::Document;
 use crate::definition::Better;
 use crate::{Error, Result, settings};
 
@@ -13,27 +13,11 @@ const NAME_MAX: usize = 48;
 /// Most metrics of an experiment.
 const METRICS_MAX: usize = 64;
 
-/// A SELECT as it was written; not empty.
-pub struct Sql(String);
-
-impl FromValue for Sql {
-    fn takes() -> String {
-        "one SELECT; must be written".to_owned()
-    }
-
-    fn from_value(value: &Value) -> Result<Self, String> {
-        match value {
-            Value::Text(text) if !text.trim().is_empty() => Ok(Sql(text.clone())),
-            other => Err(format!("{} is not a SELECT", other.to_toml())),
-        }
-    }
-}
-
 settings! {
     /// The keys of a metric.
     pub struct UserMetricKeys {
         /// What it is: one SELECT over the tables of a run, with a column `value`; all other columns are labels.
-        sql: Option<Sql>;
+        sql: String = "" said "must be written";
         /// In what its values are: `ns`, `share`, `bps`, `bytes` are shown as those of other metrics, all others as they stand.
         unit: String = "";
         /// Which values are better; comparisons judge those that say so.
@@ -75,10 +59,10 @@ impl UserMetric {
                 return Err(Error::config(format!("{place}: {what}, and begins with a letter")));
             }
             let UserMetricKeys { sql, unit, better, about } = UserMetricKeys::read(&mut own)?;
-            let Some(Sql(sql)) = sql else {
+            if sql.trim().is_empty() {
                 let what = "the metric has no sql; write sql = \"SELECT … AS value FROM …\"";
                 return Err(Error::config(format!("{place}: {what}")));
-            };
+            }
             own.end()?;
             metrics.push(UserMetric { name, sql, unit, better, about });
         }
@@ -114,7 +98,7 @@ mod tests {
     fn mistakes_are_named_with_their_place() {
         for (text, wanted) in [
             ("[metrics.a]\nunit = \"ns\"", "x.toml:1:10: metrics.a: the metric has no sql"),
-            ("[metrics.a]\nsql = \" \"", "metrics.a.sql: \" \" is not a SELECT"),
+            ("[metrics.a]\nsql = \" \"", "metrics.a: the metric has no sql"),
             (
                 "[metrics.a]\nsql = \"S\"\nunits = \"ns\"",
                 "x.toml:3:1: unknown key \"metrics.a.units\", did you mean \"unit\"?",

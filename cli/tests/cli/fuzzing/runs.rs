@@ -10,7 +10,7 @@ use pktgen_realtime::capture::recover as recover_run;
 use pktgen_realtime::run::merge as merge_runs;
 use pktgen_records::age::AgeOf;
 use pktgen_records::memory::MemoryBound;
-use pktgen_records::resolved::Answers;
+use pktgen_records::resolved::UserAnswers;
 use pktgen_records::{Options, analyze_run_with};
 use pktgen_report::{Model, REPORTS, SweepData, run_dirs};
 
@@ -23,7 +23,7 @@ const ANY: Options = Options {
     no_verify: true,
     memory: MemoryBound::HALF,
     studies: &[],
-    user_metrics: Answers::By(&SqlMetrics),
+    user_metrics: UserAnswers::By(&SqlMetrics),
 };
 
 const QUERY: pktgen_query::Options = pktgen_query::Options { no_verify: true, memory: 1 << 30 };

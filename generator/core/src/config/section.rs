@@ -147,7 +147,7 @@ impl Section {
     }
 
     /// Reads all tables of any names, `[section.NAME]`, as sections of their own; each must be [`ended`](Self::end) when it was read.
-    pub fn named_sections(&mut self) -> Result<Vec<(String, Section)>> {
+    pub(crate) fn named_sections(&mut self) -> Result<Vec<(String, Section)>> {
         let mut sections = Vec::new();
         for (name, entry) in std::mem::take(&mut self.table) {
             let Value::Table(table) = &entry.value else {
