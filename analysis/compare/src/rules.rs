@@ -24,9 +24,14 @@ const TOP: [&str; 2] = ["alpha", "rule"];
 /// The chance of a wrong verdict where the file does not say it.
 const ALPHA: f64 = 0.05;
 
+/// The Age-of-Model that the built-in rules judge.
+const AGE: &str = "aom_mean/cluster";
+/// The same by what payloads say of their members.
+const AGE_BY_LANES: &str = "lanes_aom_mean/cluster";
+
 /// The built-in rules: metric, direction, tolerance.
 const BUILT_IN: [(&str, Direction, &str); 5] = [
-    ("aom_mean/cluster", Direction::Lower, "2%"),
+    (AGE, Direction::Lower, "2%"),
     ("loss", Direction::Lower, "0.5pp"),
     ("elements_per_s", Direction::Higher, "2%"),
     ("time_to_goal", Direction::Lower, "2%"),
@@ -181,11 +186,26 @@ impl Rules {
             let rule = |key: &String| Rule::of_user(known.get(metric_of(key))?.0, key);
             rules.rules.extend(keys.into_iter().filter_map(rule));
         }
+        let mut notes = Vec::new();
+        let by_lanes = sides.iter().all(|side| side.sweep.units.contains_key(AGE_BY_LANES));
+        if self.built_in && by_lanes && sides.iter().any(|side| side.sweep.runs.iter().any(|run| run.external)) {
+            rules
+                .rules
+                .iter_mut()
+                .filter(|rule| rule.metric == AGE)
+                .for_each(|rule| rule.metric = AGE_BY_LANES.to_owned());
+            notes.push(
+                "Age-of-Model is compared by the lanes of payloads: without them a sum of a device of which only the outside is \
+                 known counts as one of its members."
+                    .to_owned(),
+            );
+        }
         rules.rules.retain(|rule| known.get(metric_of(&rule.metric)).is_none_or(|(_, same)| *same));
         let note = |name: &&str| {
             format!("metrics.{name} is not defined alike in all runs (sql, unit or better differ): it is not compared.")
         };
-        (rules, known.iter().filter(|(_, (_, same))| !same).map(|(name, _)| note(name)).collect())
+        notes.extend(known.iter().filter(|(_, (_, same))| !same).map(|(name, _)| note(name)));
+        (rules, notes)
     }
 
     /// Reads the rules in `path`.

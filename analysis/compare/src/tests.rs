@@ -389,3 +389,24 @@ fn the_terminal_lists_the_worst_first() {
 fn invalid(why: &str) -> Validity {
     Validity { faults: vec![Fault::Told { said: why.into() }], notes: Vec::new() }
 }
+
+#[test]
+fn ages_of_hardware_are_compared_by_lanes_where_there_are_any() {
+    let lanes = "lanes_aom_mean/cluster";
+    let of = |name: &str, age: f64, by_lanes: f64, external: bool| {
+        let one = |seed: u64| {
+            let shake = 1.0 + 0.001 * (seed % 3) as f64;
+            RunSummary { external, ..run("rate=20", seed, &[(AOM, age * shake), (lanes, by_lanes * shake)]) }
+        };
+        side(name, (1..=8).map(one).collect())
+    };
+    // A sum counts as one of its members: what merges more looks older, and is younger.
+    let (forwards, merges) = (of("forwards", 100.0, 100.0, true), of("merges", 140.0, 60.0, true));
+    let found = against(&forwards, &merges);
+    assert_eq!(found.outcome, Some(Outcome::Better), "{:?}", found.lines);
+    assert!(found.versus[0].judgements.iter().all(|one| one.metric == lanes));
+    assert!(found.notes.iter().any(|note| note.contains("by the lanes of payloads")), "{:?}", found.notes);
+    // Books name the members of what software devices merge.
+    let found = against(&of("forwards", 100.0, 100.0, false), &of("merges", 60.0, 140.0, false));
+    assert_eq!(found.outcome, Some(Outcome::Better), "{:?}", found.lines);
+}

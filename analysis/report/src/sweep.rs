@@ -268,6 +268,7 @@ fn summarise(
         workers: goal.workers,
         short: goal.short(),
     });
+    summary.external = analysis.manifest.external.is_some();
     summary.user_metrics = analysis.manifest.metrics.clone();
     summary.study_keys = findings::default_keys(&analysis.manifest, options.studies);
     summary.states = states::thinned(&analysis);
