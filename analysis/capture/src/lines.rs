@@ -270,7 +270,6 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
     let updates = |metric, n: f64| Line::new(metric, UPDATES, n);
     let share = |part: f64, whole: u64| (whole > 0).then(|| part / whole as f64);
     let [sender, server] = facts.sides;
-    let missing = totals.sent as f64 - totals.represented as f64;
     if sender {
         out.push(updates("sent", totals.sent as f64));
         out.push(updates("retransmissions", totals.resent as f64));
@@ -289,19 +288,19 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         }
         if numbered > 0 {
             out.push(updates("numbered", numbered as f64));
-        }
-        if numbered > 0 && totals.represented <= numbered {
-            let gaps = numbered as f64 - totals.represented as f64;
-            out.push(updates("numbers_missing", gaps));
-            out.push(Line::new("numbers_missing_share", SHARE, share(gaps, numbered)));
+            let gaps = numbered.checked_sub(totals.represented).map(|gaps| gaps as f64);
+            out.push(Line::new("numbers_missing", UPDATES, gaps));
+            out.push(Line::new("numbers_missing_share", SHARE, gaps.and_then(|gaps| share(gaps, numbered))));
         }
     }
-    if sender && server && counted && totals.represented <= totals.sent {
-        out.push(updates("missing", missing));
-        out.push(Line::new("missing_share", SHARE, share(missing, totals.sent)));
+    if sender && server && counted {
+        let missing = totals.sent.checked_sub(totals.represented).map(|missing| missing as f64);
+        let of_sent = missing.and_then(|missing| share(missing, totals.sent));
+        out.push(Line::new("missing", UPDATES, missing));
+        out.push(Line::new("missing_share", SHARE, of_sent));
         if facts.forwards {
-            out.push(Line::new("loss", SHARE, share(missing, totals.sent)));
-            out.push(updates("dropped", missing));
+            out.push(Line::new("loss", SHARE, of_sent));
+            out.push(Line::new("dropped", UPDATES, missing));
         }
     }
     for side in Side::ALL {

@@ -244,7 +244,7 @@ fn bad_experiments_are_refused_with_place_and_remedy() {
     }
     fs::write(dir.join("broken.toml"), "name = \n").expect("writable");
     refuses(dir, &["replay", "broken.toml"], 2, &["broken.toml:1:", "TOML"]);
-    refuses(dir, &["replay", "absent.toml"], 2, &["EXPERIMENT absent.toml", "cannot be read", "configs/"]);
+    refuses(dir, &["replay", "absent.toml"], 2, &["EXPERIMENT absent.toml", "cannot be read", "pktgen list configs"]);
     refuses(dir, &["trace", "synth", ".", "-o", "t.parquet"], 2, &["EXPERIMENT .", "cannot be read"]);
     refuses(dir, &["trace", "synth", "x.toml", "-o", "t.parquet", "--set", "seed=-1"], 2, &["seed = -1", "from 0 on"]);
     refuses(dir, &["replay", "x.toml", "--jobs", "0"], 2, &["--jobs", "1..=1024"]);
