@@ -5,7 +5,7 @@
 
 use pktgen_core::definition::Better;
 use pktgen_records::human::{Scale, scale_for, setting as setting_of, title};
-use pktgen_records::stats::Interval;
+use pktgen_records::stats::{Estimate, Interval, SEEDS_MIN, too_few};
 
 use crate::answer::{At, NAMED_MAX, Tally, extremes, setting};
 use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, THROUGHPUT_RATIO};
@@ -199,11 +199,18 @@ fn among(sweep: &SweepData, key: &str) -> Lead {
     let (best, all) = best_at(sweep, key, better);
     let word = if better == Better::Lower { "lowest" } else { "highest" };
     let count = |variant: &str| best.iter().filter(|one| **one == variant).count();
+    let seeds = of.values().flatten().filter(|(_, value)| !value.exact).map(|(_, value)| value.n).min();
+    let undecided = match seeds {
+        _ if better == Better::Neither || all == 0 => String::new(),
+        Some(n) if n < SEEDS_MIN => too_few(n),
+        _ => "not told apart".to_owned(),
+    };
     let mut answers: Vec<(usize, Answer)> = Vec::new();
     for variant in &variants {
         let Some(values) = of.get(variant) else { continue };
         let (count, values, points) = (count(variant), shown(values, &scale), values.len());
         let told = match count {
+            0 if best.is_empty() => undecided.clone(),
             0 => String::new(),
             n if n == all && all == 1 => word.to_owned(),
             n if n == all => format!("{word} at all {all} points"),
@@ -240,28 +247,40 @@ fn direction(sweep: &SweepData, key: &str) -> Better {
     own.next().map_or(Better::Neither, |definition| definition.better)
 }
 
-/// The variants with the best median at each setting that several have, and how many settings these are.
+/// The variants that are best at each setting that several have, and how many settings these are. One is best where no value in the
+/// intervals of the others is as good as one in its own.
 fn best_at<'a>(sweep: &'a SweepData, key: &str, better: Better) -> (Vec<&'a str>, usize) {
-    let mut settings: Vec<(Labels, Vec<(&str, f64)>)> = Vec::new();
+    let mut settings: Vec<(Labels, Vec<(&str, Estimate)>)> = Vec::new();
     for point in &sweep.points {
         let (Some(variant), Some(cell)) = (point.labels.get(VARIANT), point.cells.get(key)) else { continue };
         let setting = without_variant(&point.labels);
         match settings.iter_mut().find(|(labels, _)| *labels == setting) {
-            Some((_, values)) => values.push((variant, cell.median)),
-            None => settings.push((setting, vec![(variant, cell.median)])),
+            Some((_, values)) => values.push((variant, *cell)),
+            None => settings.push((setting, vec![(variant, *cell)])),
         }
     }
     settings.retain(|(_, values)| values.len() > 1 && better != Better::Neither);
-    let best = settings.iter().flat_map(|(_, values)| {
-        let medians = values.iter().map(|(_, median)| *median);
-        let best = if better == Better::Lower {
-            medians.fold(f64::INFINITY, f64::min)
-        } else {
-            medians.fold(f64::NEG_INFINITY, f64::max)
-        };
-        values.iter().filter(move |(_, median)| *median == best).map(|(variant, _)| *variant)
-    });
+    let is_best = |own: &(&str, Estimate), all: &[(&str, Estimate)]| {
+        all.iter().all(|other| other.0 == own.0 || is_better(&own.1, &other.1, better))
+    };
+    let best = settings
+        .iter()
+        .flat_map(|(_, values)| values.iter().filter(|own| is_best(own, values)).map(|(variant, _)| *variant));
     (best.collect(), settings.len())
+}
+
+/// Whether every value of one interval is better than all of another one, or as good where nothing was left to chance.
+fn is_better(own: &Estimate, other: &Estimate, better: Better) -> bool {
+    let ends = |cell: &Estimate| match (cell.exact, cell.interval) {
+        (true, _) => Some((cell.median, cell.median)),
+        (false, interval) => interval.map(|interval| (interval.lo, interval.hi)),
+    };
+    let (Some(own_ends), Some(other_ends)) = (ends(own), ends(other)) else { return false };
+    let (worst, best) = match better {
+        Better::Lower => (own_ends.1, other_ends.0),
+        _ => (-own_ends.0, -other_ends.1),
+    };
+    worst < best || (worst == best && own.exact && other.exact)
 }
 
 fn of_metrics(sweep: &SweepData, keys: &[String]) -> Lead {

@@ -52,6 +52,21 @@ fn without_a_baseline_the_best_variant_is_named() {
     let told: Vec<_> =
         lead.answers.iter().chain(&lead.more).map(|one| (one.name.as_str(), one.told.as_str(), one.class)).collect();
     assert_eq!(told, [("olaf", "lowest at all 2 points", "better"), ("fifo", "", "open")]);
+    // Where intervals meet, none is best; where there are few seeds neither.
+    let mut near = sweep.clone();
+    for point in &mut near.points {
+        let cell = point.cells.get_mut("loss").unwrap();
+        cell.interval = Some(Interval { lo: 0.0, hi: 1.0 });
+    }
+    let told = |sweep: &SweepData| -> Vec<String> {
+        Lead::of(sweep).answers.iter().map(|one| format!("{} {}", one.told, one.class)).collect()
+    };
+    assert_eq!(told(&near), ["not told apart open", "not told apart open"]);
+    for point in &mut near.points {
+        let cell = point.cells.get_mut("loss").unwrap();
+        (cell.interval, cell.n) = (None, 2);
+    }
+    assert!(told(&near).iter().all(|told| told.starts_with("2 seeds: not compared")), "{:?}", told(&near));
     // What has no better direction is not ranked.
     sweep.manifest.report.metrics = vec!["received".to_owned()];
     let lead = Lead::of(&sweep);
