@@ -187,18 +187,20 @@ impl Rules {
             rules.rules.extend(keys.into_iter().filter_map(rule));
         }
         let mut notes = Vec::new();
-        let by_lanes = sides.iter().all(|side| side.sweep.units.contains_key(AGE_BY_LANES));
-        if self.built_in && by_lanes && sides.iter().any(|side| side.sweep.runs.iter().any(|run| run.external)) {
-            rules
-                .rules
-                .iter_mut()
-                .filter(|rule| rule.metric == AGE)
-                .for_each(|rule| rule.metric = AGE_BY_LANES.to_owned());
-            notes.push(
-                "Age-of-Model is compared by the lanes of payloads: without them a sum of a device of which only the outside is \
-                 known counts as one of its members."
-                    .to_owned(),
-            );
+        let hidden = sides.iter().any(|side| side.sweep.runs.iter().any(|run| run.hides_members));
+        if self.built_in && hidden && rules.rules.iter().any(|rule| rule.metric == AGE) {
+            let by_lanes = sides.iter().all(|side| side.sweep.units.contains_key(AGE_BY_LANES));
+            let what = "a packet of the device does not say which updates it holds, and counts as one of them";
+            if by_lanes {
+                let age = rules.rules.iter_mut().filter(|rule| rule.metric == AGE);
+                age.for_each(|rule| rule.metric = AGE_BY_LANES.to_owned());
+                notes.push(format!("Age-of-Model is compared by the lanes of payloads: {what}."));
+            } else {
+                rules.rules.retain(|rule| rule.metric != AGE);
+                notes.push(format!(
+                    "Age-of-Model is not compared: {what}; lanes in payloads would say it (docs/provenance.md)."
+                ));
+            }
         }
         rules.rules.retain(|rule| known.get(metric_of(&rule.metric)).is_none_or(|(_, same)| *same));
         let note = |name: &&str| {

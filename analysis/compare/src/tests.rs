@@ -391,22 +391,30 @@ fn invalid(why: &str) -> Validity {
 }
 
 #[test]
-fn ages_of_hardware_are_compared_by_lanes_where_there_are_any() {
+fn ages_of_devices_that_hide_members_are_compared_by_lanes_or_not_at_all() {
     let lanes = "lanes_aom_mean/cluster";
-    let of = |name: &str, age: f64, by_lanes: f64, external: bool| {
+    let of = |name: &str, age: f64, by_lanes: Option<f64>, hides_members: bool| {
         let one = |seed: u64| {
             let shake = 1.0 + 0.001 * (seed % 3) as f64;
-            RunSummary { external, ..run("rate=20", seed, &[(AOM, age * shake), (lanes, by_lanes * shake)]) }
+            let mut values = vec![(AOM, age * shake), ("loss", 0.25)];
+            values.extend(by_lanes.map(|age| (lanes, age * shake)));
+            RunSummary { hides_members, ..run("rate=20", seed, &values) }
         };
         side(name, (1..=8).map(one).collect())
     };
+    let judged = |found: &Comparison| -> Vec<String> {
+        found.versus[0].judgements.iter().map(|one| one.metric.clone()).collect()
+    };
     // A sum counts as one of its members: what merges more looks older, and is younger.
-    let (forwards, merges) = (of("forwards", 100.0, 100.0, true), of("merges", 140.0, 60.0, true));
-    let found = against(&forwards, &merges);
-    assert_eq!(found.outcome, Some(Outcome::Better), "{:?}", found.lines);
-    assert!(found.versus[0].judgements.iter().all(|one| one.metric == lanes));
+    let forwards = of("forwards", 100.0, Some(100.0), false);
+    let found = against(&forwards, &of("merges", 140.0, Some(60.0), true));
+    assert_eq!((found.outcome, judged(&found)), (Some(Outcome::Better), vec![lanes.to_owned(), "loss".to_owned()]));
     assert!(found.notes.iter().any(|note| note.contains("by the lanes of payloads")), "{:?}", found.notes);
+    // Without lanes it is not known.
+    let found = against(&of("forwards", 100.0, None, false), &of("merges", 140.0, None, true));
+    assert_eq!((found.outcome, judged(&found)), (Some(Outcome::Same), vec!["loss".to_owned()]));
+    assert!(found.notes.iter().any(|note| note.contains("is not compared")), "{:?}", found.notes);
     // Books name the members of what software devices merge.
-    let found = against(&of("forwards", 100.0, 100.0, false), &of("merges", 60.0, 140.0, false));
+    let found = against(&forwards, &of("merges", 60.0, Some(140.0), false));
     assert_eq!(found.outcome, Some(Outcome::Better), "{:?}", found.lines);
 }

@@ -49,8 +49,8 @@ pub struct RunSummary {
     pub config: String,
     /// What made it, when and where.
     pub made: RunMade,
-    /// Its device was hardware, of which only the outside is known.
-    pub external: bool,
+    /// Its device may merge, and nothing but lanes of payloads says which updates a packet of it holds.
+    pub hides_members: bool,
     /// Metrics of its experiment's own.
     pub user_metrics: Vec<UserMetric>,
     /// What some of its workers under transmission control knew and did, for plots.
