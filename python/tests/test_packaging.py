@@ -26,7 +26,7 @@ def test_workflows_name_what_is_there(path: Path) -> None:
         assert [word for word in re.findall(r"\bmake ([a-z-]+)", text) if word not in targets] == []
         if "uses" in job:
             assert (ROOT / job["uses"]).is_file()
-    assert len(WORKFLOWS) == 4
+    assert len(WORKFLOWS) == 5
 
 
 def test_there_is_one_version() -> None:
