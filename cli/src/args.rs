@@ -170,6 +170,16 @@ pub(crate) struct Replay {
     pub(crate) looking: Looking,
     #[command(flatten)]
     pub(crate) find: FindRate,
+    #[command(flatten)]
+    pub(crate) launch: AllowLaunch,
+}
+
+/// Commands of an experiment.
+#[derive(Debug, Clone, Copy, ClapArgs)]
+pub(crate) struct AllowLaunch {
+    /// Run the commands of the experiment's [target.launch], which start its device (docs/launch.md)
+    #[arg(long)]
+    pub(crate) allow_launch: bool,
 }
 
 /// The search for the highest rate.
@@ -225,13 +235,30 @@ pub(crate) struct Serve {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Target {
+    #[command(subcommand)]
+    pub(crate) other: Option<TargetCommand>,
     #[command(flatten)]
-    pub(crate) experiment: Experiment,
+    pub(crate) experiment: Option<Experiment>,
     #[command(flatten)]
     pub(crate) tempo: Tempo,
     #[command(flatten)]
     pub(crate) serve: Serve,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TargetCommand {
+    /// Start the device of an experiment ([target.launch]), wait until it is ready, say so, and end it
+    Check {
+        #[command(flatten)]
+        experiment: Experiment,
+        /// Which run of the experiment's sweep, by its folder's name
+        #[arg(long, value_name = "NAME")]
+        run: Option<String>,
+        #[command(flatten)]
+        launch: AllowLaunch,
+    },
 }
 
 #[derive(Debug, ClapArgs)]

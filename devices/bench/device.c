@@ -35,8 +35,8 @@ struct options options = {
 };
 struct counts counts;
 
-/* Frames that a reordered one lets pass, and how long it waits for them. */
-enum { BEHIND = 3, PATIENCE_NS = 2 * 1000 * 1000, BATCH = 64 };
+/* Copies that a flood has of each frame; frames that a reordered one lets pass, and how long it waits for them. */
+enum { FLOOD_COPIES = 50000, BEHIND = 3, PATIENCE_NS = 2 * 1000 * 1000, BATCH = 64 };
 
 struct port {
     int fd;
@@ -173,6 +173,9 @@ void leave(uint8_t *bytes, size_t len) {
         put(port, bytes, len);
         if (held.len && ++held.behind >= BEHIND) release_held(port);
         return;
+    case FLOOD:
+        for (int copies = 0; copies < FLOOD_COPIES; copies++) put(port, bytes, len);
+        break;
     case FORWARD:
     case MUTE:
         break;
@@ -267,7 +270,7 @@ static int choose(const char *what, const char *word, const char *const *names) 
 
 static void read_options(int count, char **words) {
     static const char *const protocols[] = {"none", "olaf", "olaf-strict", "switchml", "trio-ml", NULL};
-    static const char *const faults[] = {"forward", "drop", "duplicate", "corrupt", "reorder", "mute", "limit", NULL};
+    static const char *const faults[] = {"forward", "drop", "duplicate", "corrupt", "reorder", "mute", "limit", "flood", NULL};
     static const struct option known[] = {
         {"in", 1, 0, 'i'},      {"out", 1, 0, 'o'},         {"protocol", 1, 0, 'p'}, {"fault", 1, 0, 'f'},
         {"share", 1, 0, 's'},   {"seed", 1, 0, 'r'},        {"wrong", 1, 0, 'w'},    {"mbps", 1, 0, 'm'},

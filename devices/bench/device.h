@@ -9,7 +9,7 @@
 enum { FRAME_MAX = 9216, SLOTS_MAX = 64, WORKERS_MAX = 32 };
 
 enum protocol { NONE, OLAF, OLAF_STRICT, SWITCHML, TRIO_ML };
-enum fault { FORWARD, DROP, DUPLICATE, CORRUPT, REORDER, MUTE, LIMIT };
+enum fault { FORWARD, DROP, DUPLICATE, CORRUPT, REORDER, MUTE, LIMIT, FLOOD };
 
 struct options {
     const char *in, *out;

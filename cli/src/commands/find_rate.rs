@@ -10,7 +10,7 @@ use pktgen_realtime::run::{Attempt, Experiment, Finished, Limiter, RateFound, Se
 use pktgen_records::analyze_run;
 use pktgen_registry::all;
 
-use crate::args::FindRate;
+use crate::args::{FindRate, Replay};
 use crate::ui::{Ui, live, stop_flag};
 
 /// What a trial must keep to.
@@ -19,7 +19,8 @@ struct Limits {
     aom_ns: Option<f64>,
 }
 
-pub(super) fn run(document: &Document, run: Option<&str>, out: &Path, args: &FindRate, ui: &Ui) -> Result<u8> {
+pub(super) fn run(document: &Document, replay: &Replay, out: &Path, ui: &Ui) -> Result<u8> {
+    let args = &replay.find;
     let limits = limits(args)?;
     let search = Search {
         from_pps: args.from,
@@ -28,7 +29,8 @@ pub(super) fn run(document: &Document, run: Option<&str>, out: &Path, args: &Fin
         confirm: args.confirm,
         trials: args.trials,
     };
-    let searched = Searched { catalogue: all(), document, run };
+    let (run, may_launch) = (replay.run.as_deref(), replay.launch.allow_launch);
+    let searched = Searched { catalogue: all(), document, run, may_launch };
     let stop = stop_flag();
     let bar = ui.spinner("trial");
     let progress = |p: &_| bar.set_message(live(p));

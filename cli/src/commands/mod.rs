@@ -27,12 +27,12 @@ mod replay;
 mod report;
 mod shard;
 mod shipped;
+mod target;
 mod tempo;
 mod trace;
 mod verify;
 
 use pktgen_core::Result;
-use pktgen_realtime::driver::real_time::Roles;
 
 use crate::args::Command;
 use crate::ui::Ui;
@@ -43,7 +43,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Demo(args) => demo::run(args, ui),
         Command::Trace(args) => trace::run(args, ui),
         Command::Replay(args) => replay::run(args, ui),
-        Command::Target(args) => part::serve(&args.experiment, &args.tempo, args.serve, Roles::DEVICE, ui),
+        Command::Target(args) => target::run(args, ui),
         Command::Capture(args) => capture::run(args, ui),
         Command::Merge(args) => merge::run(&args, ui),
         Command::Analyze(args) => analyze::run(*args, ui),

@@ -12,7 +12,7 @@ use crate::ui::Ui;
 pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     let mut document = load(&args.experiment)?;
     let changes = tempo::apply(&args.tempo, &args.experiment.set, &mut document)?;
-    let experiment = open(document.clone())?;
+    let experiment = open(document.clone())?.launching(args.launch.allow_launch);
     tempo::check(&changes, &experiment.runs)?;
     let experiment = match (&args.run, args.find.find_rate) {
         (Some(name), false) => experiment.only(name)?,
@@ -28,7 +28,7 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     }
     if args.find.find_rate {
         let out = OutFolder::of(args.out, &format!("{}-rate", experiment.name))?;
-        return find_rate::run(&document, args.run.as_deref(), &out, &args.find, ui);
+        return find_rate::run(&document, &args, &out, ui);
     }
     if let Some(rank) = args.ranks.rank {
         return ranks::run(experiment, rank, &args, ui);

@@ -26,6 +26,7 @@ mod fuzzing;
 mod guide;
 mod import;
 mod judges;
+mod launch;
 mod learning;
 mod libra;
 mod limits;

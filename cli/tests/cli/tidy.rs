@@ -11,6 +11,7 @@ const UNSAFE: &[&str] = &[
     "replay/realtime/src/clock.rs",
     "replay/realtime/src/clock/host.rs",
     "replay/realtime/src/driver/real_time/thread.rs",
+    "replay/realtime/src/launch/kernel.rs",
     "replay/simd/src/lanes.rs",
     "replay/realtime/src/transport/af_xdp.rs",
     "replay/realtime/src/transport/bpf.rs",

@@ -14,6 +14,7 @@ use pktgen_workload::lanes::Lanes;
 use crate::capture::Wanted;
 use crate::catalogue::Catalogue;
 use crate::external::Hardware;
+use crate::launch::Launch;
 use crate::parts::Parts;
 use crate::transport::TransportPlan;
 
@@ -48,6 +49,8 @@ pub struct Spec {
     pub nodes: Vec<String>,
     /// The hardware that it is for, if it names any.
     pub hardware: Option<Hardware>,
+    /// How its device is started, if that is a command.
+    pub(crate) launch: Option<Launch>,
     /// The resolved configuration.
     pub config: String,
 }

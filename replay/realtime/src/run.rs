@@ -3,6 +3,7 @@
 mod conclude;
 mod find_rate;
 mod join;
+mod launched;
 mod merge;
 mod ranks;
 mod real;
@@ -35,12 +36,14 @@ use crate::catalogue::Catalogue;
 use crate::clock;
 use crate::driver::real_time::{Progress, Roles, Serve};
 use crate::driver::virtual_time::Simulation;
+use crate::launch::LaunchedDevice;
 use crate::live::View;
 use crate::plan::{Plan, plan, prepare, prepare_share, source};
 use crate::target::program::Expected;
 
 use conclude::conclude;
 pub use find_rate::{Attempt, Limiter, RateFound, Search, Searched, Trial};
+pub use launched::DeviceCheck;
 pub use join::{Joined, is_shard, join};
 pub use merge::{Merged, Skew, merge};
 pub use ranks::{Instant, LaunchedRank, Meeting, RankCrew, RankFlag};
@@ -66,6 +69,7 @@ pub struct Experiment {
     command: Vec<String>,
     studies: study::Studies,
     view: Option<Arc<View>>,
+    may_launch: bool,
 }
 
 impl Experiment {
@@ -139,6 +143,7 @@ impl Experiment {
             command: Vec::new(),
             studies,
             view: None,
+            may_launch: false,
         })
     }
 
@@ -256,7 +261,9 @@ impl Experiment {
             if study::is_one(&document) {
                 study::check(document, run.seed, self.studies)?;
             } else {
-                real_time |= self.prepare(run)?.spec.is_real_time();
+                let plan = self.prepare(run)?;
+                self.check_launch(&plan)?;
+                real_time |= plan.spec.is_real_time();
             }
         }
         Ok(real_time)
@@ -372,6 +379,8 @@ impl Experiment {
         // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.
         let claim = claim(dir)?;
         let source = || Ok(share(source(self.catalogue, self.resolve(run)?, run.seed)?, task.share));
+        let device = self.launch(&plan, task)?;
+        manifest.host.extend(device.iter().flat_map(LaunchedDevice::facts));
         let opened = plan.spec.is_real_time().then(|| real::open(&plan, source, task.roles)).transpose()?;
         let mut recorder = RunDir::create(claim, &manifest, plan.spec.wanted())?;
         let mut summary = None;
@@ -379,7 +388,7 @@ impl Experiment {
             let expected = expected(&document, &plan, task.roles);
             let watched =
                 self.view.as_ref().map(|view| view.begin(run.folder(), plan.spec.workers.clusters(), expected));
-            summary = Some(real::run(plan, opened, source, &mut manifest, recorder, task, watched)?);
+            summary = Some(real::run(plan, opened, source, &mut manifest, recorder, task, watched, device)?);
         } else {
             let until = plan.spec.capture.until;
             let simulation = Simulation::new(plan.parts);

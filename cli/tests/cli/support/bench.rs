@@ -15,7 +15,7 @@ pub fn cabled(tag: &str) -> Result<Net, String> {
 }
 
 /// The device's program; made of its sources when it is first asked for.
-fn program() -> &'static Path {
+pub fn program() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../devices/bench");

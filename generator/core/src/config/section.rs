@@ -146,6 +146,17 @@ impl Section {
         Ok(self.get_entry_tables(key)?.into_iter().map(section).collect())
     }
 
+    /// Reads a table, `[section.KEY]`, as a section of its own, if it was written; it must be [`ended`](Self::end) when it was read.
+    pub fn table(&mut self, key: &str) -> Result<Option<Section>> {
+        let Some(entry) = self.take(key) else { return Ok(None) };
+        let Value::Table(table) = &entry.value else {
+            return Err(self.wrong(key, &entry, &format!("a table, [{}.{key}]", self.name)));
+        };
+        let own = Section::new(&format!("{}.{key}", self.name), table.clone(), entry.origin.clone());
+        self.resolved.insert(key.to_owned(), entry);
+        Ok(Some(own))
+    }
+
     /// Reads all tables of any names, `[section.NAME]`, as sections of their own; each must be [`ended`](Self::end) when it was read.
     pub(crate) fn named_sections(&mut self) -> Result<Vec<(String, Section)>> {
         let mut sections = Vec::new();

@@ -97,6 +97,8 @@ findings! {
             "{end} lost frames outside the device: {out} on the way out, {before_read} before they were read";
         /// A role could not go on; the records are complete up to then.
         RoleFailed = "role_failed" { why: String } => "{why}";
+        /// A launched device ended during the run.
+        DeviceEnded = "device_ended" { why: String } => "{why}";
         /// A frame was later than the experiment allows.
         TooLateAborted = "too_late_aborted" { late_us: i64 } => "aborted: a frame was {late_us} us late, above transport.late_limit";
         /// A fault of one part of a joined run.
@@ -201,6 +203,8 @@ findings! {
         /// Nothing says what the files held when they were written.
         Unverified = "unverified" {} =>
             "unverified: the manifest has no digests (an older version wrote it), so damaged files cannot be detected";
+        /// A launched device did not end as it should.
+        DeviceStop = "device_stop" { why: String } => "{why}";
         /// The reader disabled the comparison of digests.
         NotVerified = "not_verified" {} => "its files were not compared with their digests (--no-verify)";
         /// The same of a part of the run.

@@ -10,6 +10,7 @@ use pktgen_core::{Error, Result};
 
 use crate::catalogue::Catalogue;
 use crate::endpoint::{Declaration, Facts, WorkerKind};
+use crate::launch::Launch;
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
 use crate::racks::{self, DeviceRacks};
 use crate::target::device::Device;
@@ -27,6 +28,8 @@ pub(super) struct DeviceSet {
     pub changes: Vec<Regroup>,
     /// What a reader of the run must know of them.
     pub remarks: Vec<Note>,
+    /// How the device is started, if it is a command.
+    pub launch: Option<Launch>,
 }
 
 /// Makes the devices, for frames of at most `frame_bytes`.
@@ -45,6 +48,7 @@ pub(super) fn read_devices(
         let (program, queue) = (devices.program.name().to_owned(), devices.queue.name().to_owned());
         remarks.push(Note::NoCongestionSignal { program, queue });
     }
+    let launch = Launch::of(&mut target)?;
     let changes = Groups::new(topology, &devices.routes, facts).changes(facts);
     let devices = devices.build_all(&mut target, topology)?;
     for discipline in catalogue.queues {
@@ -54,7 +58,7 @@ pub(super) fn read_devices(
         target.allow(program.keys());
     }
     document.close(target)?;
-    Ok(DeviceSet { devices, changes, remarks })
+    Ok(DeviceSet { devices, changes, remarks, launch })
 }
 
 /// Checks that the windows of workers fit their devices. Where a block that has no room is lost for good, they must; where others

@@ -41,6 +41,8 @@ pub struct Searched<'a> {
     pub document: &'a Document,
     /// Which of its runs, if it has several.
     pub run: Option<&'a str>,
+    /// Whether it may run the commands of `[target.launch]`, for each trial anew.
+    pub may_launch: bool,
 }
 
 impl Search {
@@ -201,7 +203,7 @@ impl Experiment {
         let length = trial_length(span)?;
         check_axes(searched)?;
         check_knowable(searched)?;
-        let Searched { catalogue, document, run } = searched;
+        let Searched { catalogue, document, run, may_launch } = searched;
         let _claim = claim(out)?;
         let mut kept: [Option<(f64, PathBuf)>; 2] = [None, None];
         let found = search(plan, |pps, number| {
@@ -209,7 +211,7 @@ impl Experiment {
             let set =
                 [format!("schedule.pps={pps:.6}"), "workload.repeat=0".to_owned(), format!("capture.until={span}")];
             document.overlay(std::iter::empty(), &set)?;
-            let experiment = Experiment::open(catalogue, document)?;
+            let experiment = Experiment::open(catalogue, document)?.launching(may_launch);
             let run: &Run = experiment.choose(run)?;
             let dir = out.join(format!("trial-{number:02}"));
             let finished = match experiment.run_one(run, &dir, task) {
@@ -248,7 +250,7 @@ fn trial_length(span: &str) -> Result<Time> {
 }
 
 /// Refuses a sweep over what a trial sets: all trials would be the same.
-fn check_axes(Searched { catalogue, document, run }: Searched) -> Result<()> {
+fn check_axes(Searched { catalogue, document, run, .. }: Searched) -> Result<()> {
     const OWN: [&str; 5] = ["schedule.pps", "schedule.speed", "workload.repeat", "capture.until", "transport.pacing"];
     let experiment = Experiment::open(catalogue, document.clone())?;
     let run = experiment.choose(run)?;
@@ -261,9 +263,10 @@ fn check_axes(Searched { catalogue, document, run }: Searched) -> Result<()> {
 }
 
 /// Refuses a device with unknown losses.
-fn check_knowable(Searched { catalogue, document, run }: Searched) -> Result<()> {
-    let experiment = Experiment::open(catalogue, document.clone())?;
+fn check_knowable(Searched { catalogue, document, run, may_launch }: Searched) -> Result<()> {
+    let experiment = Experiment::open(catalogue, document.clone())?.launching(may_launch);
     let plan = experiment.prepare(experiment.choose(run)?)?;
+    experiment.check_launch(&plan)?;
     let names = plan.spec.lanes.as_ref().is_some_and(|lanes| lanes.layout().detail == Detail::Which);
     // Results of synchronous training say whose they are.
     if !plan.spec.is_external() || !may_merge(&plan.spec.config) || names || plan.spec.training.is_some() {

@@ -11,12 +11,14 @@ use pktgen_core::{Error, Result};
 use pktgen_workload::workload::Source;
 
 use super::conclude::conclude;
+use super::launched::{attend, dismiss};
 use super::{Meeting, Summary, Task};
 use crate::capture::lateness::{LATENESS, describe, write_lateness};
 use crate::capture::{Records, RunDir, write_manifest};
 use crate::clock::{RunClock, Watched, reading};
 use crate::driver::real_time::{self, OpenedRoles, RealOutcome, Roles, RunOrder};
 use crate::driver::virtual_time::Outcome;
+use crate::launch::LaunchedDevice;
 use crate::live::Ends;
 use crate::plan::Plan;
 use crate::settle::settle;
@@ -134,6 +136,7 @@ pub(super) fn run(
     mut dir: RunDir,
     task: &Task,
     watched: Option<Ends>,
+    device: Option<LaunchedDevice>,
 ) -> Result<Summary> {
     let transport = plan.spec.transport.clone();
     let reacts = task.roles.workers && plan.parts.declared.reacts;
@@ -154,12 +157,13 @@ pub(super) fn run(
     let order = RunOrder { plan: &transport, roles: task.roles, serve: task.serve, begin, until, stop, progress };
     let clocks = (!transport.kind.capabilities().own_time).then(|| watch(&transport, task.roles));
     let interfaces = open_interfaces(&transport, task.roles);
-    let (mut outcome, failure) = real_time::run(plan.parts, opened, &order, watched, &mut dir)?;
+    let drive = |order: &RunOrder| real_time::run(plan.parts, opened, order, watched, &mut dir);
+    let (mut outcome, failure) = attend(device.as_ref(), &order, drive)?;
+    dismiss(device, &mut outcome);
     let summary = Summary::of(&outcome, reacts, transport.pacing == Pacing::Deadlines);
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
     tell_clocks(manifest, clocks, &transport, task.roles, &dir.clock());
-    manifest.host.extend(began.take());
-    manifest.host.extend(std::mem::take(&mut outcome.facts));
+    manifest.host.extend(began.take().into_iter().chain(std::mem::take(&mut outcome.facts)));
     manifest.queues = std::mem::take(&mut outcome.queues);
     manifest.interfaces = interfaces.iter().map(|(end, before)| counted(*end, before, &outcome.frames)).collect();
     manifest.incidents.notes.append(&mut outcome.notes);

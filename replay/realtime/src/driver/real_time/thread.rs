@@ -37,7 +37,7 @@ pub(super) fn cores() -> io::Result<Vec<usize>> {
 }
 
 /// This thread, and those that it starts from now on, run on these cores only.
-pub(super) fn run_on(cores: &[usize]) -> io::Result<()> {
+pub(crate) fn run_on(cores: &[usize]) -> io::Result<()> {
     // SAFETY: all zeros is an empty set; indexes beyond it are left out; the kernel only reads it.
     let code = unsafe {
         let mut set: libc::cpu_set_t = mem::zeroed();

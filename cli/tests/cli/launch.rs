@@ -1,0 +1,270 @@
+//! Devices that are commands: started, probed and ended by pktgen; and nothing of them is left, however it ends.
+//!
+//! `PKTGEN_LAUNCH_KILLS` says how often a run is killed (make test-long: 100).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::support::bench;
+use crate::support::netns::Net;
+use crate::support::wired::{manifest, pktgen, said};
+use pktgen_testing::{Need, eventually, skip};
+use serde_json::json;
+
+/// A network for the host's ends, and an experiment in a folder of its own, where its device is started.
+struct Bench {
+    net: Net,
+    folder: tempfile::TempDir,
+}
+
+/// Experiment of the bench by this name, and what it says of the launch.
+fn prepare(tag: &str, of: &str, launch: &str) -> Option<Bench> {
+    let net = Net::make(tag, &["h"], &[]).inspect_err(|why| skip(Need::Netns, "launched devices", why)).ok()?;
+    let users = Command::new("unshare").args(["--user", "true"]).output().expect("unshare runs");
+    if !users.status.success() {
+        skip(Need::Userns, "launched devices", said(&users));
+        return None;
+    }
+    let bench = Bench { net, folder: tempfile::tempdir().expect("a temporary folder") };
+    bench.write(of, launch);
+    Some(bench)
+}
+
+impl Bench {
+    fn write(&self, of: &str, launch: &str) {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/support/bench/{of}.toml"));
+        let text = fs::read_to_string(source).expect("an experiment");
+        fs::write(self.experiment(), format!("{text}\n[target.launch]\n{launch}\n")).expect("writable");
+    }
+
+    fn experiment(&self) -> PathBuf {
+        self.folder.path().join("experiment.toml")
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    fn command(&self, words: &[&str], set: &[&str]) -> Command {
+        let experiment = self.experiment().display().to_string();
+        let words: Vec<_> = words.iter().map(|word| if *word == "EXPERIMENT" { experiment.as_str() } else { word }).collect();
+        let mut command = pktgen(&self.net.inside("h"), &words, set);
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    fn check(&self, set: &[&str]) -> Output {
+        let words = ["target", "check", "EXPERIMENT", "--allow-launch"];
+        self.command(&words, set).output().expect("it runs")
+    }
+
+    fn replay(&self, set: &[&str]) -> Output {
+        let _ = fs::remove_dir_all(self.out());
+        let out = self.out().display().to_string();
+        let words = ["replay", "EXPERIMENT", "--allow-launch", "--no-report", "--out", &out];
+        self.command(&words, set).output().expect("it runs")
+    }
+
+    /// What is left of a device: processes that were started in the test's folder, interfaces, files.
+    fn left(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+            if fs::read_link(entry.path().join("cwd")).is_ok_and(|at| at == self.folder.path()) {
+                let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                left.push(format!("process {:?}: {}", entry.file_name(), String::from_utf8_lossy(&words).replace('\0', " ")));
+            }
+        }
+        let inside = self.net.inside("h");
+        let links = Command::new(&inside[0]).args(&inside[1..]).args(["ls", "/sys/class/net"]).output().expect("ls runs");
+        let links = String::from_utf8_lossy(&links.stdout).into_owned();
+        left.extend(links.split_whitespace().filter(|link| *link != "lo").map(|link| format!("interface {link}")));
+        let file = self.file();
+        left.extend([PathBuf::from("/run").join(&file), PathBuf::from("/tmp").join(&file)].iter().filter(|path| path.exists()).map(|path| format!("file {}", path.display())));
+        left
+    }
+
+    /// Name of the file that [`sh`](Self::sh) writes into several folders.
+    fn file(&self) -> String {
+        format!("pktgen-left-{}", self.folder.path().file_name().expect("a name").to_string_lossy())
+    }
+
+    /// Keys of a device that is a script: it leaves files wherever it can, and `DEVICE` is the bench's program.
+    fn sh(&self, script: &str) -> String {
+        let file = self.file();
+        let script = script.replace("DEVICE", &bench::program().display().to_string());
+        let script = format!("for d in /run /tmp /dev/shm /etc; do echo x > $d/{file}; done 2>/dev/null; {script}");
+        let command = json!(["sh", "-c", script]);
+        format!("command = {command}\nports = [\"e0\", \"e1\"]")
+    }
+}
+
+/// A forwarder.
+const FORWARD: &str = "exec DEVICE --in e0 --out e1 --fault forward";
+/// It forwards, and is declared to.
+const DECLARED: [&str; 2] = ["target.program=forward", "target.queue=fifo"];
+
+fn script(tag: &str, script: &str, more: &str) -> Option<Bench> {
+    let bench = prepare(tag, "olaf", "command = [\"true\"]")?;
+    bench.write("olaf", &format!("{}\n{more}", bench.sh(script)));
+    Some(bench)
+}
+
+#[test]
+fn a_forwarder_is_ready_when_a_marked_frame_comes_out() {
+    let Some(bench) = script("launchforward", FORWARD, "") else { return };
+    let output = bench.check(&DECLARED);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("forward: 1 of") && said(&output).contains("h0 - e0, h1 - e1"), "{}", said(&output));
+    assert_eq!(bench.left(), Vec::<String>::new());
+    let output = bench.replay(&DECLARED);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let manifest = manifest(&bench.out());
+    assert_eq!(manifest["validity"]["valid"], json!(true));
+    assert_eq!(manifest["balance"]["unaccounted"], json!(0), "every frame came out");
+    assert!(manifest["host"]["device.ready"].as_str().is_some_and(|text| text.contains("marked frames")), "{manifest}");
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_started_without_permission() {
+    let Some(bench) = script("launchask", FORWARD, "") else { return };
+    for words in [&["target", "check", "EXPERIMENT"][..], &["replay", "EXPERIMENT"], &["replay", "EXPERIMENT", "--find-rate"]] {
+        let output = bench.command(words, &DECLARED).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", said(&output));
+        assert!(said(&output).contains("--allow-launch"), "{words:?}: {}", said(&output));
+    }
+    let output = bench.command(&["replay", "EXPERIMENT", "--dry-run"], &DECLARED).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "a dry run starts nothing: {}", said(&output));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
+fn a_device_that_is_not_ready_gets_a_verdict() {
+    let Some(bench) = script("launchverdict", FORWARD, "") else { return };
+    let cases = [
+        ("echo broken >&2; exit 3", "timeout = \"5s\"", 1, &["exit code 3", "broken"][..]),
+        ("kill -9 $$", "timeout = \"5s\"", 1, &["signal 9"]),
+        ("exit 0", "timeout = \"5s\"", 1, &["exit code 0"]),
+        ("exec DEVICE --in e0 --out e1 --fault mute", "timeout = \"1s\"", 1, &["none of", "came out at h1"]),
+        ("exec sleep 1000", "timeout = \"1s\"", 1, &["none of", "within 1s"]),
+        ("while :; do echo more; done", "timeout = \"1s\"", 1, &["none of", "more"]),
+        ("exec DEVICE --in e0 --out e1 --fault flood", "", 1, &["floods"]),
+        (FORWARD, "tables = [\"sh\", \"-c\", \"echo no such table >&2; exit 4\"]", 1, &["tables", "exit code 4", "no such table"]),
+        (FORWARD, "ready = \"file\"\nfile = \"/run/absent\"\ntimeout = \"1s\"", 1, &["/run/absent"]),
+    ];
+    for (script, more, code, says) in cases {
+        bench.write("olaf", &format!("{}\n{more}", bench.sh(script)));
+        for output in [bench.check(&DECLARED), bench.replay(&DECLARED)] {
+            assert_eq!(output.status.code(), Some(code), "{script}: {}", said(&output));
+            says.iter().for_each(|part| assert!(said(&output).contains(part), "{script}: {part}: {}", said(&output)));
+        }
+        assert!(!bench.out().join("manifest.json").exists(), "{script}: there is no run");
+        assert_eq!(bench.left(), Vec::<String>::new(), "{script}");
+    }
+}
+
+#[test]
+fn what_cannot_be_launched_is_refused() {
+    let Some(bench) = script("launchrefused", FORWARD, "") else { return };
+    let cases = [
+        ("command = [\"/absent/device\"]\nports = [\"e0\", \"e1\"]", "cannot execute /absent/device"),
+        ("ports = [\"e0\", \"e1\"]", "target.launch.command"),
+        ("command = [\"true\"]\nports = [\"e0\"]", "target.launch.ports"),
+        ("command = [\"true\"]\nports = [\"e0\", \"an interface\"]", "an interface"),
+        ("command = [\"true\"]\nready = \"file\"", "target.launch.file"),
+        ("command = [\"true\"]\nredy = \"file\"", "did you mean \"ready\""),
+        ("command = [\"true\"]\nready = \"never\"", "forward, file"),
+    ];
+    for (launch, says) in cases {
+        bench.write("olaf", launch);
+        let output = bench.check(&DECLARED);
+        assert_eq!(output.status.code(), Some(2), "{launch}: {}", said(&output));
+        assert!(said(&output).contains(says), "{launch}: {}", said(&output));
+    }
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
+fn a_file_shows_that_a_device_is_ready() {
+    let more = "ready = \"file\"\nfile = \"/run/is-ready\"";
+    let Some(bench) = script("launchfile", &format!("sleep 0.3; touch /run/is-ready; {FORWARD}"), more) else { return };
+    let output = bench.check(&DECLARED);
+    assert!(output.status.code() == Some(0) && said(&output).contains("/run/is-ready is there"), "{}", said(&output));
+    assert!(!Path::new("/run/is-ready").exists(), "the device's own");
+}
+
+#[test]
+fn a_device_that_dies_during_a_run_ends_it() {
+    let dies = "DEVICE --in e0 --out e1 --fault forward & sleep 1; echo out of memory >&2; kill -9 $!; exit 7";
+    let Some(bench) = script("launchdies", dies, "") else { return };
+    // A minute of updates.
+    let output = bench.replay(&[&DECLARED[..], &["workload.updates=30000"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let manifest = manifest(&bench.out());
+    let codes: Vec<_> = manifest["validity"]["faults"].as_array().expect("faults").iter().map(|f| f["code"].clone()).collect();
+    assert!(codes.contains(&json!("device_ended")) && !codes.contains(&json!("interrupted")), "{codes:?}");
+    assert!(said(&output).contains("exit code 7") && said(&output).contains("out of memory"), "{}", said(&output));
+    assert!(manifest["balance"]["generated"].as_u64().is_some_and(|n| n < 200_000), "it ended early: {}", manifest["balance"]);
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
+fn a_device_that_does_not_end_is_killed_and_that_is_said() {
+    let stubborn = "trap '' TERM; DEVICE --in e0 --out e1 --fault forward; sleep 1000";
+    let Some(bench) = script("launchstays", stubborn, "") else { return };
+    let output = bench.check(&DECLARED);
+    assert!(output.status.code() == Some(1) && said(&output).contains("SIGTERM"), "{}", said(&output));
+    let output = bench.replay(&DECLARED);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(manifest(&bench.out())["validity"]["notes"].to_string().contains("device_stop"));
+    assert_eq!(bench.left(), Vec::<String>::new());
+    // One that a command ends, and one whose command does something else.
+    bench.write("olaf", &format!("{}\nstop = [\"sh\", \"-c\", \"kill -9 -1\"]", bench.sh(stubborn)));
+    let output = bench.check(&DECLARED);
+    assert!(said(&output).contains("target.launch.stop: signal 9"), "it ends itself, too: {}", said(&output));
+}
+
+/// A device is root in its network and nobody outside of it.
+#[test]
+fn a_device_has_rights_in_its_network_only() {
+    let tells = "grep -h -e ^CapEff -e ^NoNewPrivs -e ^Cpus_allowed_list /proc/self/status; touch /etc/pktgen-left 2>&1; \
+                 ls /proc | grep -c '^[0-9]'; exit 3";
+    let Some(bench) = script("launchrights", tells, "cores = [0]") else { return };
+    let output = bench.check(&DECLARED);
+    let said = said(&output);
+    assert!(said.contains("CapEff:\t0000000000003400"), "{said}");
+    assert!(said.contains("NoNewPrivs:\t1") && said.contains("Cpus_allowed_list:\t0 "), "{said}");
+    assert!(said.contains("Read-only file system") || said.contains("Permission denied"), "{said}");
+    assert!(!Path::new("/etc/pktgen-left").exists());
+}
+
+/// Mounts that this process sees.
+fn mounts() -> BTreeSet<String> {
+    fs::read_to_string("/proc/self/mountinfo").expect("readable").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn nothing_is_left_when_pktgen_is_killed() {
+    let Some(bench) = script("launchkilled", &format!("sleep 1000 & {FORWARD}"), "") else { return };
+    let kills = std::env::var("PKTGEN_LAUNCH_KILLS").map_or(20, |text| text.parse().expect("a number"));
+    let before = mounts();
+    let mut seen = 0;
+    for i in 0..kills {
+        let _ = fs::remove_dir_all(bench.out());
+        let out = bench.out().display().to_string();
+        let words = ["-q", "replay", "EXPERIMENT", "--allow-launch", "--no-report", "--out", &out];
+        let set = [&DECLARED[..], &["workload.updates=1000"]].concat();
+        let mut run = bench.command(&words, &set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        // From before its first namespace until frames move; a fixed series of moments without a period.
+        std::thread::sleep(Duration::from_micros(1000 + (i * 7919) % 20 * 20_000));
+        seen += u32::from(!bench.left().is_empty());
+        run.kill().expect("it runs");
+        run.wait().expect("it was killed");
+        eventually("nothing is left", || bench.left().is_empty());
+    }
+    assert!(seen > 0, "there was something to be left at some of the moments");
+    assert_eq!(mounts(), before);
+}

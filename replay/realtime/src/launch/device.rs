@@ -1,0 +1,72 @@
+//! A launched device from its start to its end, as a run has it.
+
+use std::collections::BTreeMap;
+
+use pktgen_core::{Error, Result};
+
+use super::probe::{Readiness, await_ready};
+use super::session::Launched;
+use crate::plan::Spec;
+use crate::transport::TransportPlan;
+
+/// Bytes of an Ethernet header, which the MTU does not count, and the least MTU of cables.
+const ETHERNET: usize = 14;
+const MTU_MIN: u32 = 1500;
+
+/// A device that was launched and is ready.
+pub(crate) struct LaunchedDevice {
+    session: Launched,
+    readiness: Readiness,
+    cables: Vec<(String, String)>,
+}
+
+impl LaunchedDevice {
+    /// Starts the device of a run whose frames have at most `frame_bytes` in the process, and waits until it is ready.
+    pub(crate) fn start(spec: &Spec, frame_bytes: usize) -> Result<Option<LaunchedDevice>> {
+        let (Some(launch), Some(hardware)) = (&spec.launch, &spec.hardware) else { return Ok(None) };
+        let transport: &TransportPlan = &spec.transport;
+        let cables = launch.cables(transport)?;
+        let mtu = transport.wire_bytes(frame_bytes).saturating_sub(ETHERNET) as u32;
+        let session = Launched::start(launch, &cables, mtu.max(MTU_MIN))?;
+        if !launch.tables.is_empty()
+            && let Err(why) = session.run("target.launch.tables", &launch.tables)?
+        {
+            return Err(Error::Invalid(format!("not ready: {why}")));
+        }
+        let addresses = hardware.profile.addressing.resolve(&spec.workers).map_err(Error::Config)?;
+        let readiness = await_ready(launch, &session, transport, &addresses)?;
+        Ok(Some(LaunchedDevice { session, readiness, cables }))
+    }
+
+    /// Why it is dead, if it is.
+    pub(crate) fn death(&self) -> Option<String> {
+        self.session.is_dead().then(|| self.session.obituary())
+    }
+
+    /// Whether it is dead.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.session.is_dead()
+    }
+
+    /// What a manifest says of it.
+    pub(crate) fn facts(&self) -> BTreeMap<String, String> {
+        let Readiness { after, by, unasked } = &self.readiness;
+        let mut facts = BTreeMap::from([
+            ("device.ready".to_owned(), format!("{by}, {:.3} s after its start", after.as_secs_f64())),
+            ("device.unasked_frames".to_owned(), unasked.to_string()),
+        ]);
+        if !self.cables.is_empty() {
+            let cables: Vec<_> = self.cables.iter().map(|(here, there)| format!("{here} - {there}")).collect();
+            facts.insert("device.cables".into(), cables.join(", "));
+        }
+        if !self.session.without.is_empty() {
+            facts.insert("device.without".into(), self.session.without.join("; "));
+        }
+        facts
+    }
+
+    /// Ends it. Returns what was wrong with that, if anything.
+    pub(crate) fn stop(self) -> Result<Option<String>> {
+        self.session.stop()
+    }
+}

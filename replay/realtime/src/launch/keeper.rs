@@ -1,0 +1,224 @@
+//! The first process of a device's namespaces: it makes the place that the device runs in, starts it, and runs commands beside it. When it
+//! ends, the kernel ends all others there and frees what they had. It ends with pktgen, however that ends.
+//!
+//! Called by the binary when it was started under the keeper's name; requests come from [`super::session`].
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::talk::{CommandOutput, Exit, Reply, Request, say};
+use super::{cable, kernel};
+use crate::clock::Stopwatch;
+use crate::driver::real_time::thread::run_on;
+
+/// The name that this program is started under as a keeper.
+pub(super) const NAME: &str = "pktgen-keeper";
+/// Bytes of a command's output that are kept.
+const OUTPUT_MAX: usize = 64 << 10;
+/// How often a command is looked at.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Room for the files of a device.
+const FILES_MAX: &str = "mode=755,size=256m";
+
+/// Serves until the stream ends, if this program was started as a keeper.
+pub fn keep() -> bool {
+    if std::env::args_os().next().is_none_or(|name| name != NAME) {
+        return false;
+    }
+    // Without its stream there is nothing that it could serve, and nobody to tell.
+    let _ = serve();
+    true
+}
+
+fn serve() -> io::Result<()> {
+    kernel::end_with_parent()?;
+    let stream = kernel::control();
+    let keeper = Arc::new(Keeper { voice: Mutex::new(stream.try_clone()?), device: Mutex::new(None), ended: Condvar::new() });
+    for line in BufReader::new(stream).lines() {
+        let request: Request = serde_json::from_str(&line?)?;
+        let keeper = keeper.clone();
+        // Rights and cores are of a thread, and go on to those that it starts: this is the first.
+        if matches!(request, Request::Settle { .. }) {
+            let reply = keeper.clone().carry_out(request);
+            keeper.say(&reply);
+            continue;
+        }
+        // One that takes long must not keep this loop from noticing the end of the stream.
+        std::thread::spawn(move || {
+            let reply = keeper.clone().carry_out(request);
+            keeper.say(&reply);
+        });
+    }
+    Ok(())
+}
+
+struct Keeper {
+    voice: Mutex<UnixStream>,
+    /// The device's process and how it ended.
+    device: Mutex<Option<(u32, Option<Exit>)>>,
+    ended: Condvar,
+}
+
+impl Keeper {
+    fn say(&self, reply: &Reply) {
+        let mut voice = self.voice.lock().unwrap_or_else(PoisonError::into_inner);
+        // If nobody listens any more, this process ends.
+        let _ = say(&mut *voice, reply);
+    }
+
+    fn carry_out(self: Arc<Self>, request: Request) -> Reply {
+        match request {
+            Request::Settle { ports, network, cores } => match settle(&ports, network, &cores) {
+                Ok(without) => Reply::Done(without),
+                Err(why) => Reply::Failed(why),
+            },
+            Request::Start { command } => match self.start(&command) {
+                Ok(()) => Reply::Done(Vec::new()),
+                Err(why) => Reply::Failed(why),
+            },
+            Request::Run { command, timeout_ms } => match run(&command, Duration::from_millis(timeout_ms)) {
+                Ok(output) => Reply::Ran(output),
+                Err(why) => Reply::Failed(why),
+            },
+            Request::Look { path } => Reply::Seen(std::path::Path::new(&path).exists()),
+            Request::End { timeout_ms } => Reply::Over(self.end(Duration::from_millis(timeout_ms))),
+        }
+    }
+
+    fn start(self: &Arc<Self>, words: &[String]) -> Result<(), String> {
+        let mut child = command(words).spawn().map_err(|e| unable(words, &e))?;
+        *self.device.lock().unwrap_or_else(PoisonError::into_inner) = Some((child.id(), None));
+        let keeper = self.clone();
+        std::thread::spawn(move || {
+            let exit = child.wait().map_or(Exit::Late, exit);
+            if let Some((_, end)) = &mut *keeper.device.lock().unwrap_or_else(PoisonError::into_inner) {
+                *end = Some(exit);
+            }
+            keeper.ended.notify_all();
+            keeper.say(&Reply::Ended(exit));
+        });
+        Ok(())
+    }
+
+    /// Asks the device to end; whether it did in time.
+    fn end(&self, within: Duration) -> bool {
+        let device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((pid, None)) = *device {
+            kernel::signal_group(pid, libc::SIGTERM);
+        }
+        let runs = |device: &mut Option<(u32, Option<Exit>)>| matches!(device, Some((_, None)));
+        let (_device, waited) =
+            self.ended.wait_timeout_while(device, within, runs).unwrap_or_else(PoisonError::into_inner);
+        !waited.timed_out()
+    }
+}
+
+/// Makes the place that a device runs in. Returns what could not be made, and is done without.
+fn settle(ports: &[String], network: bool, cores: &[usize]) -> Result<Vec<String>, String> {
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |e: io::Error| format!("{what}: {e}")
+    };
+    kernel::mounts_are_read_only().map_err(failed("make what is mounted read only (Linux 5.12 or newer)"))?;
+    for at in [c"/run", c"/dev/shm"] {
+        kernel::mount(c"tmpfs", at, FILES_MAX).map_err(failed("mount a file system in memory"))?;
+    }
+    let mut without = Vec::new();
+    for folder in ["/run/lock", "/run/tmp", "/run/upper", "/run/work"] {
+        std::fs::create_dir(folder).map_err(failed("create a folder in memory"))?;
+    }
+    let mut attempt = |what: &str, done: io::Result<()>| without.extend(done.err().map(|e| format!("{what}: {e}")));
+    let layers = "lowerdir=/tmp,upperdir=/run/upper,workdir=/run/work";
+    attempt("/tmp is read only, use $TMPDIR", kernel::mount(c"overlay", c"/tmp", layers));
+    attempt("/proc shows the host's processes", kernel::mount(c"proc", c"/proc", ""));
+    if network {
+        attempt("/sys/class/net shows the host's interfaces", kernel::mount(c"sysfs", c"/sys", ""));
+        for port in ["lo"].into_iter().chain(ports.iter().map(String::as_str)) {
+            cable::take_up(port).map_err(failed(&format!("take interface {port} of the device up")))?;
+        }
+    }
+    if !cores.is_empty() {
+        run_on(cores).map_err(failed(&format!("put the device on cores {cores:?} (target.launch.cores)")))?;
+    }
+    kernel::give_up_rights().map_err(failed("give rights up"))?;
+    Ok(without)
+}
+
+/// A command whose output goes where the keeper's goes.
+fn command(words: &[String]) -> Command {
+    let mut command = Command::new(words.first().map_or("", String::as_str));
+    command.args(words.iter().skip(1)).stdin(Stdio::null()).process_group(0);
+    for (name, value) in [("HOME", "/run"), ("TMPDIR", "/run/tmp"), ("XDG_RUNTIME_DIR", "/run"), ("LANG", "C.UTF-8")] {
+        command.env(name, value);
+    }
+    command
+}
+
+/// Why a command did not start.
+fn unable(words: &[String], why: &io::Error) -> String {
+    let program = words.first().map_or("", String::as_str);
+    let hint = match why.kind() {
+        io::ErrorKind::PermissionDenied => "; the device's user must be able to read and execute it (target.launch.user)",
+        io::ErrorKind::NotFound => "; give a path, or a program that is in PATH",
+        _ => "",
+    };
+    format!("cannot execute {program}: {why}{hint}")
+}
+
+fn exit(status: ExitStatus) -> Exit {
+    status.code().map_or(Exit::Signal(status.signal().unwrap_or_default()), Exit::Code)
+}
+
+/// Runs a command to its end, or ends it.
+fn run(words: &[String], within: Duration) -> Result<CommandOutput, String> {
+    let mut command = command(words);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|e| unable(words, &e))?;
+    let (printed, complained) = (collect(child.stdout.take()), collect(child.stderr.take()));
+    let exit = wait(&mut child, within);
+    if exit == Exit::Late {
+        kernel::signal_group(child.id(), libc::SIGKILL);
+        let _ = child.wait();
+    }
+    let text = |of: &Collected| String::from_utf8_lossy(&of.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
+    // Its readers may still read: what it left running in the background may hold its output open.
+    let watch = Stopwatch::start();
+    while Arc::strong_count(&printed) + Arc::strong_count(&complained) > 2 && watch.elapsed() < Duration::from_millis(200) {
+        std::thread::sleep(PAUSE);
+    }
+    Ok(CommandOutput { exit, printed: text(&printed), complained: text(&complained) })
+}
+
+/// Waits for the end of a process.
+fn wait(child: &mut Child, within: Duration) -> Exit {
+    let watch = Stopwatch::start();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return exit(status),
+            Ok(None) if watch.elapsed() < within => std::thread::sleep(PAUSE),
+            _ => return Exit::Late,
+        }
+    }
+}
+
+type Collected = Arc<Mutex<Vec<u8>>>;
+
+/// Reads what comes, and keeps the beginning; what exceeds it is read and dropped, so that nothing waits for a reader.
+fn collect(from: Option<impl Read + Send + 'static>) -> Collected {
+    let kept = Collected::default();
+    if let Some(mut from) = from {
+        let kept = kept.clone();
+        std::thread::spawn(move || {
+            let mut part = [0; 4096];
+            while let Ok(got @ 1..) = from.read(&mut part) {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = OUTPUT_MAX.saturating_sub(kept.len()).min(got);
+                kept.extend_from_slice(&part[..room]);
+            }
+        });
+    }
+    kept
+}

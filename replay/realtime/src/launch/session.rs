@@ -1,0 +1,303 @@
+//! A device that pktgen launched: started, told what to do, ended; and what it printed meanwhile.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pktgen_core::{Error, Result};
+
+use super::cable::{self, Cable};
+use super::kernel::{Apart, Contained};
+use super::keeper::NAME;
+use super::settings::Launch;
+use super::talk::{CommandOutput, Exit, Reply, Request, say};
+use crate::clock::Stopwatch;
+use crate::driver::real_time::drop_privileges;
+
+/// Longest time for what the keeper does by itself.
+const KEEPER_MS: u64 = 10_000;
+/// Longest time for a command beside the device.
+const COMMAND_MS: u64 = 10_000;
+/// Longest time for the device to end.
+const END_MS: u64 = 2000;
+/// What is left of the longest line and of all lines that a device printed.
+const LINE_MAX: usize = 400;
+const LINES_MAX: usize = 5;
+/// A device that prints without end is read this slowly.
+const READ_PAUSE: Duration = Duration::from_millis(10);
+/// An interface of a run before may still be on its way out.
+const PLUG_TRIES: u32 = 100;
+const PLUG_PAUSE: Duration = Duration::from_millis(30);
+
+/// What a device printed: its last lines.
+#[derive(Default)]
+struct Printed {
+    lines: Vec<String>,
+    open: Vec<u8>,
+}
+
+impl Printed {
+    fn take(&mut self, part: &[u8]) {
+        for byte in part {
+            match byte {
+                b'\n' => self.close(),
+                _ if self.open.len() < LINE_MAX => self.open.push(*byte),
+                _ => {}
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let line = String::from_utf8_lossy(&std::mem::take(&mut self.open)).trim_end().to_owned();
+        if !line.is_empty() {
+            if self.lines.len() == LINES_MAX {
+                self.lines.remove(0);
+            }
+            self.lines.push(line);
+        }
+    }
+}
+
+/// A device in namespaces of its own. All of it ends when this is dropped.
+pub(crate) struct Launched {
+    /// First, so that the ends here are gone when the others are.
+    _ends: Ends,
+    _contained: Contained,
+    stream: UnixStream,
+    replies: Mutex<Receiver<Reply>>,
+    end: Arc<Mutex<Option<Exit>>>,
+    ended: Arc<AtomicBool>,
+    printed: Arc<Mutex<Printed>>,
+    stays: bool,
+    stop: Vec<String>,
+    /// What the device has to do without here.
+    pub(crate) without: Vec<String>,
+    /// Time since it was started.
+    pub(crate) watch: Stopwatch,
+}
+
+/// Ends of cables here.
+struct Ends(Vec<String>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        for end in &self.0 {
+            // One that is gone already went with the device's network.
+            let _ = cable::unplug(end);
+        }
+    }
+}
+
+fn host(what: &str, why: &io::Error) -> Error {
+    let remedy = match why.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => format!("; {}", crate::transport::SETCAP),
+        Some(libc::ENOSPC | libc::EUSERS) => "; raise sysctl user.max_user_namespaces and user.max_net_namespaces".to_owned(),
+        Some(libc::EINVAL | libc::ENOSYS) => "; the kernel needs user, process and network namespaces, and veth".to_owned(),
+        _ => String::new(),
+    };
+    Error::Host(format!("this host cannot {what} for a launched device: {why}{remedy}"))
+}
+
+impl Launched {
+    /// Makes the place of a device with these cables, for packets of `mtu` bytes, and starts it there.
+    pub(crate) fn start(launch: &Launch, cables: &[(String, String)], mtu: u32) -> Result<Launched> {
+        let (stream, theirs) = UnixStream::pair().map_err(|e| host("make a stream", &e))?;
+        let (output, written) = io::pipe().map_err(|e| host("make a pipe", &e))?;
+        let apart = Apart { network: !launch.ports.is_empty(), user: launch.user };
+        let contained = Contained::start(&apart, NAME, &theirs, &OwnedFd::from(written)).map_err(|e| host("make namespaces", &e))?;
+        drop(theirs);
+        let (printed, end) = (Arc::new(Mutex::new(Printed::default())), Arc::new(Mutex::new(None)));
+        let ended = Arc::new(AtomicBool::new(false));
+        read_output(File::from(OwnedFd::from(output)), printed.clone());
+        let replies = listen(&stream, end.clone(), ended.clone()).map_err(|e| host("listen", &e))?;
+        let mut launched = Launched {
+            _ends: Ends(Vec::new()),
+            _contained: contained,
+            stream,
+            replies: Mutex::new(replies),
+            end,
+            ended,
+            printed,
+            stays: launch.stays,
+            stop: launch.stop.clone(),
+            without: Vec::new(),
+            watch: Stopwatch::start(),
+        };
+        launched.plug(cables, mtu)?;
+        launched.settle(launch)?;
+        for (here, _) in cables.iter().filter(|_| apart.network) {
+            cable::take_up(here).map_err(|e| host(&format!("take {here} up"), &e))?;
+        }
+        launched.watch = Stopwatch::start();
+        match launched.ask(&Request::Start { command: launch.command.clone() }, KEEPER_MS)? {
+            Reply::Done(_) => {}
+            Reply::Failed(why) => return Err(Error::config(format!("target.launch.command: {why}"))),
+            other => return Err(unexpected(&other)),
+        }
+        Ok(launched)
+    }
+
+    fn plug(&mut self, cables: &[(String, String)], mtu: u32) -> Result<()> {
+        for (here, there) in cables {
+            let cable = Cable { here, there, mtu };
+            let mut tries = 0;
+            while let Err(why) = cable::plug(&cable, self._contained.pid()) {
+                tries += 1;
+                match why.kind() {
+                    io::ErrorKind::AlreadyExists if tries < PLUG_TRIES => std::thread::sleep(PLUG_PAUSE),
+                    io::ErrorKind::AlreadyExists => {
+                        return Err(Error::config(format!(
+                            "transport.interfaces: {here} exists; a launched device with ports needs names that are free, or no \
+                             target.launch.ports"
+                        )));
+                    }
+                    _ => return Err(host(&format!("make the interfaces {here} and {there}"), &why)),
+                }
+            }
+            self._ends.0.push(here.clone());
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, launch: &Launch) -> Result<()> {
+        let cores = launch.cores.iter().map(|core| usize::from(*core)).collect();
+        let request = Request::Settle { ports: launch.ports.clone(), network: !launch.ports.is_empty(), cores };
+        match self.ask(&request, KEEPER_MS)? {
+            Reply::Done(without) => self.without = without,
+            Reply::Failed(why) => return Err(Error::Host(format!("this host cannot make a place for a launched device: {why}"))),
+            other => return Err(unexpected(&other)),
+        }
+        Ok(())
+    }
+
+    /// Requests something, and waits for its reply.
+    fn ask(&self, request: &Request, within_ms: u64) -> Result<Reply> {
+        let gone = || Error::Host("the keeper of the launched device is gone; was it killed?".into());
+        // Held from the request to its reply.
+        let replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
+        say(&mut &self.stream, request).map_err(|_| gone())?;
+        replies.recv_timeout(Duration::from_millis(within_ms)).map_err(|why| match why {
+            RecvTimeoutError::Disconnected => gone(),
+            RecvTimeoutError::Timeout => Error::Host("the keeper of the launched device does not answer".into()),
+        })
+    }
+
+    /// Runs a command beside the device: what it printed, or why that cannot be used.
+    pub(crate) fn run(&self, key: &str, command: &[String]) -> Result<Result<String, String>> {
+        let request = Request::Run { command: command.to_vec(), timeout_ms: COMMAND_MS };
+        Ok(match self.ask(&request, COMMAND_MS + KEEPER_MS)? {
+            Reply::Ran(CommandOutput { exit: Exit::Code(0), printed, .. }) => Ok(printed),
+            Reply::Ran(CommandOutput { exit, complained, printed }) => {
+                let said = [complained, printed].join("\n");
+                let last = said.trim().lines().last().map_or(String::new(), |line| format!(": {}", line.trim()));
+                Err(format!("{key}: {exit}{last}"))
+            }
+            Reply::Failed(why) => Err(format!("{key}: {why}")),
+            other => return Err(unexpected(&other)),
+        })
+    }
+
+    /// Whether the device sees a file at `path`.
+    pub(crate) fn has_file(&self, path: &str) -> Result<bool> {
+        match self.ask(&Request::Look { path: path.to_owned() }, KEEPER_MS)? {
+            Reply::Seen(there) => Ok(there),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Whether its command ended although it should go on.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+            && match *self.end.lock().unwrap_or_else(PoisonError::into_inner) {
+                Some(Exit::Code(0)) => self.stays,
+                _ => true,
+            }
+    }
+
+    /// How it ended, with what it said last.
+    pub(crate) fn obituary(&self) -> String {
+        let end = *self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = end.map_or("its keeper was ended".to_owned(), |end| end.to_string());
+        format!("the device ended: {end}{}", self.last_words())
+    }
+
+    /// What it printed last, for messages.
+    pub(crate) fn last_words(&self) -> String {
+        // What was on its way is read now.
+        std::thread::sleep(2 * READ_PAUSE);
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        printed.close();
+        match printed.lines.is_empty() {
+            true => "; it printed nothing".to_owned(),
+            false => format!("; it printed: {}", printed.lines.join(" | ")),
+        }
+    }
+
+    /// Ends the device as the experiment says. Returns what was wrong with that, if anything.
+    pub(crate) fn stop(self) -> Result<Option<String>> {
+        if self.is_dead() {
+            return Ok(None);
+        }
+        let mut wrong = None;
+        if !self.stop.is_empty() {
+            wrong = self.run("target.launch.stop", &self.stop)?.err();
+        }
+        match self.ask(&Request::End { timeout_ms: END_MS }, END_MS + KEEPER_MS)? {
+            Reply::Over(true) => {}
+            Reply::Over(false) => wrong = Some(format!("the device did not end within {END_MS} ms of SIGTERM, and was killed")),
+            other => return Err(unexpected(&other)),
+        }
+        Ok(wrong)
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+fn unexpected(reply: &Reply) -> Error {
+    Error::Host(format!("the keeper of the launched device answered something else: {reply:?}"))
+}
+
+/// Takes what the keeper says. The end of the device, or of the keeper, is kept at `end`.
+fn listen(stream: &UnixStream, end: Arc<Mutex<Option<Exit>>>, ended: Arc<AtomicBool>) -> io::Result<Receiver<Reply>> {
+    let (pass, replies) = channel();
+    let stream = stream.try_clone()?;
+    std::thread::Builder::new().name("keeper".into()).spawn(move || {
+        let _ = drop_privileges(&[]);
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            match serde_json::from_str(&line) {
+                Ok(Reply::Ended(exit)) => {
+                    *end.lock().unwrap_or_else(PoisonError::into_inner) = Some(exit);
+                    ended.store(true, Ordering::Release);
+                }
+                Ok(reply) => drop(pass.send(reply)),
+                Err(_) => break,
+            }
+        }
+        ended.store(true, Ordering::Release);
+    })?;
+    Ok(replies)
+}
+
+/// Reads what the device prints, and keeps its last lines.
+fn read_output(mut from: File, printed: Arc<Mutex<Printed>>) {
+    let read = move || {
+        let _ = drop_privileges(&[]);
+        let mut part = vec![0; 1 << 16];
+        while let Ok(got @ 1..) = from.read(&mut part) {
+            printed.lock().unwrap_or_else(PoisonError::into_inner).take(&part[..got]);
+            std::thread::sleep(READ_PAUSE);
+        }
+    };
+    // Without it the device's pipe fills, and the device may wait: better than no device.
+    let _ = std::thread::Builder::new().name("device output".into()).spawn(read);
+}

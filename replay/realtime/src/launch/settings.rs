@@ -1,0 +1,100 @@
+//! `[target.launch]`: how a device is started, and when it is ready (docs/launch.md).
+
+use pktgen_core::config::{FromValue, Key, Section, Value, settings, spans};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+
+use super::cable;
+use crate::transport::TransportPlan;
+
+/// What shows that a device is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ready {
+    /// A marked frame comes out where it should.
+    Forward,
+    /// A file appears.
+    File,
+}
+
+impl FromValue for Ready {
+    fn takes() -> String {
+        "forward, file".to_owned()
+    }
+
+    fn from_value(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Text(text) if text == "forward" => Ok(Ready::Forward),
+            Value::Text(text) if text == "file" => Ok(Ready::File),
+            other => Err(format!("{} is not what shows that a device is ready; there are: {}", other.to_toml(), Self::takes())),
+        }
+    }
+}
+
+settings! {
+    /// How a device is started, and when it is ready.
+    #[derive(Debug, Clone)]
+    pub(crate) struct Launch {
+        /// Command that is the device: program and arguments.
+        command: Vec<String> = [];
+        /// Command that fills the device's tables, once it was started.
+        tables: Vec<String> = [];
+        /// Interfaces of the device, in the order of those in `transport.interfaces`; empty: it uses interfaces that exist.
+        ports: Vec<String> = [];
+        /// What shows that the device is ready: `forward`, a marked frame comes out; `file`, a file appears.
+        ready: Ready = "forward";
+        /// The file of `ready = "file"`, as the device sees it.
+        file: Option<String>;
+        /// Longest time from the start until the device is ready.
+        timeout: Span = "10s" in spans((std::ops::Bound::Excluded(0), std::ops::Bound::Unbounded));
+        /// Whether the command runs as long as the device; else it configures the kernel or starts daemons, and ends with 0.
+        stays: bool = true;
+        /// Command that ends the device; without one it gets SIGTERM.
+        stop: Vec<String> = [];
+        /// Cores of the device; empty: all.
+        cores: Vec<u16> = [];
+        /// Number of the user and group that the device is on this host, where pktgen is root.
+        user: u32 = 65534;
+    }
+}
+
+/// The keys of `[target.launch]`.
+pub const LAUNCH_KEYS: &[Key] = Launch::KEYS;
+
+impl Launch {
+    /// What `[target.launch]` says, if it was written.
+    pub(crate) fn of(target: &mut Section) -> Result<Option<Launch>> {
+        let Some(mut section) = target.table("launch")? else { return Ok(None) };
+        let launch = Launch::read(&mut section)?;
+        let refuse = |key: &str, why: &str| Err(Error::config(format!("{}: {why}", section.place(key))));
+        if launch.command.is_empty() {
+            return refuse("command", "a launched device has a command, as [\"./device\", \"--port\", \"e0\"]");
+        }
+        if (launch.ready == Ready::File) != launch.file.is_some() {
+            return refuse("file", "the path of a file belongs to ready = \"file\", and only to that");
+        }
+        let name = |port: &&String| {
+            let fits = (1..=cable::NAME_MAX).contains(&port.len());
+            !fits || port.contains(|c: char| c.is_whitespace() || c == '/' || c == ':') || ["lo", ".", ".."].contains(&port.as_str())
+        };
+        if let Some(port) = launch.ports.iter().find(name) {
+            return refuse("ports", &format!("\"{port}\" is no name of an interface (1 to {} characters)", cable::NAME_MAX));
+        }
+        section.end()?;
+        Ok(Some(launch))
+    }
+
+    /// The cables of the device: interfaces here and in its network.
+    pub(crate) fn cables(&self, transport: &TransportPlan) -> Result<Vec<(String, String)>> {
+        let here: Vec<_> = transport.interfaces.iter().filter(|name| !name.is_empty()).cloned().collect();
+        if !self.ports.is_empty() && here.len() != self.ports.len() {
+            return Err(Error::config(format!(
+                "target.launch.ports: there are {}, and {} interfaces that are not the device's in transport.interfaces ({}); name one \
+                 port for each of these, in the same order",
+                self.ports.len(),
+                here.len(),
+                here.join(", ")
+            )));
+        }
+        Ok(here.into_iter().zip(self.ports.iter().cloned()).collect())
+    }
+}

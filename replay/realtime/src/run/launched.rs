@@ -1,0 +1,99 @@
+//! A run whose device is a command: started before its wires are opened, watched while frames move, ended after them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pktgen_core::config::Run;
+use pktgen_core::record::{Fault, Note};
+use pktgen_core::{Error, Result};
+
+use super::{Experiment, Task};
+use crate::driver::real_time::{Progress, RealOutcome, RunOrder};
+use crate::launch::LaunchedDevice;
+use crate::plan::Plan;
+
+impl Experiment {
+    /// Permits the experiment to run the commands of `[target.launch]`.
+    pub fn launching(self, may: bool) -> Self {
+        Experiment { may_launch: may, ..self }
+    }
+
+    /// Refuses commands that are not permitted.
+    pub(super) fn check_launch(&self, plan: &Plan) -> Result<()> {
+        match &plan.spec.launch {
+            Some(launch) if !self.may_launch => Err(Error::config(format!(
+                "target.launch.command: the experiment runs a command, {:?}; read it, and permit that with --allow-launch",
+                launch.command
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts the device of a run, if it is a command, and waits until it is ready.
+    pub(super) fn launch(&self, plan: &Plan, task: &Task) -> Result<Option<LaunchedDevice>> {
+        if plan.spec.launch.is_none() {
+            return Ok(None);
+        }
+        self.check_launch(plan)?;
+        if task.roles.part().is_some() || task.meeting.is_some() {
+            return Err(Error::config(
+                "target.launch: a launched device belongs to a whole run in one process; leave --role and --rank out, or start the device \
+                 by hand and leave [target.launch] out",
+            ));
+        }
+        LaunchedDevice::start(&plan.spec, plan.parts.frame_bytes)
+    }
+}
+
+/// What `pktgen target check` found.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct DeviceCheck {
+    /// The device's command.
+    pub command: Vec<String>,
+    /// What is known of its place, and what showed that it is ready.
+    pub facts: BTreeMap<String, String>,
+    /// What was wrong with its end, if anything.
+    pub stop: Option<String>,
+}
+
+impl Experiment {
+    /// Starts the device of a run, waits until it is ready, and ends it.
+    pub fn check_device(&self, run: &Run, stop: &AtomicBool) -> Result<DeviceCheck> {
+        let plan = self.prepare(run)?;
+        let Some(launch) = &plan.spec.launch else {
+            return Err(Error::config(
+                "target.launch: the experiment starts no device; write a [target.launch] with target.kind = \"external\" (docs/launch.md)",
+            ));
+        };
+        let command = launch.command.clone();
+        let device = self.launch(&plan, &Task::whole(stop))?;
+        let facts = device.as_ref().map(LaunchedDevice::facts).unwrap_or_default();
+        let stop = device.map_or(Ok(None), LaunchedDevice::stop)?;
+        Ok(DeviceCheck { command, facts, stop })
+    }
+}
+
+/// Calls `work` with an order that also ends when the device does.
+pub(super) fn attend<R>(device: Option<&LaunchedDevice>, order: &RunOrder, work: impl FnOnce(&RunOrder) -> R) -> R {
+    let Some(device) = device else { return work(order) };
+    let stop = AtomicBool::new(order.stop.load(Ordering::Relaxed));
+    let progress = |progress: Progress| {
+        if order.stop.load(Ordering::Relaxed) || device.is_dead() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        (order.progress)(progress);
+    };
+    work(&RunOrder { stop: &stop, progress: &progress, ..*order })
+}
+
+/// Ends the device of a run. One that ended before is a fault of the run, and not its user's wish.
+pub(super) fn dismiss(device: Option<LaunchedDevice>, outcome: &mut RealOutcome) {
+    let Some(device) = device else { return };
+    if let Some(why) = device.death() {
+        outcome.interrupted = false;
+        outcome.faults.push(Fault::DeviceEnded { why });
+        return;
+    }
+    let wrong = device.stop().unwrap_or_else(|error| Some(error.to_string()));
+    outcome.notes.extend(wrong.map(|why| Note::DeviceStop { why }));
+}
