@@ -85,6 +85,12 @@ bool chance(double share) {
     return (double)(random_bits() >> 11) * 0x1p-53 < share;
 }
 
+/* Beyond the system's limit (net.core.rmem_max, wmem_max) where that is allowed. */
+static void set_buffer(struct port *port, int force, int plain, int room) {
+    if (setsockopt(port->fd, SOL_SOCKET, force, &room, sizeof room) && setsockopt(port->fd, SOL_SOCKET, plain, &room, sizeof room))
+        fail("buffer of", port->name);
+}
+
 static int open_port(struct port *port, const char *name) {
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
     struct packet_mreq promiscuous = {.mr_type = PACKET_MR_PROMISC};
@@ -95,8 +101,8 @@ static int open_port(struct port *port, const char *name) {
     if (port->fd < 0) fail("socket for", name);
     address.sll_ifindex = promiscuous.mr_ifindex = (int)if_nametoindex(name);
     if (address.sll_ifindex == 0) fail("interface", name);
-    if (setsockopt(port->fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room)) fail("receive buffer of", name);
-    if (setsockopt(port->fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room)) fail("send buffer of", name);
+    set_buffer(port, SO_RCVBUFFORCE, SO_RCVBUF, room);
+    set_buffer(port, SO_SNDBUFFORCE, SO_SNDBUF, room);
     if (setsockopt(port->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one)) fail("socket option of", name);
     if (setsockopt(port->fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous)) fail("promiscuous", name);
     if (bind(port->fd, (struct sockaddr *)&address, sizeof address)) fail("bind to", name);

@@ -27,7 +27,7 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
         return dry_run::run(&experiment, args.frames.into(), ui);
     }
     if args.find.find_rate {
-        let out = OutFolder::of(args.out, &format!("{}-rate", experiment.name))?;
+        let out = OutFolder::of(args.out.clone(), &format!("{}-rate", experiment.name))?;
         return find_rate::run(&document, &args, &out, ui);
     }
     if let Some(rank) = args.ranks.rank {

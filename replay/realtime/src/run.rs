@@ -43,8 +43,8 @@ use crate::target::program::Expected;
 
 use conclude::conclude;
 pub use find_rate::{Attempt, Limiter, RateFound, Search, Searched, Trial};
-pub use launched::DeviceCheck;
 pub use join::{Joined, is_shard, join};
+pub use launched::DeviceCheck;
 pub use merge::{Merged, Skew, merge};
 pub use ranks::{Instant, LaunchedRank, Meeting, RankCrew, RankFlag};
 use report_plan::{read_paper, read_report};
@@ -388,7 +388,7 @@ impl Experiment {
             let expected = expected(&document, &plan, task.roles);
             let watched =
                 self.view.as_ref().map(|view| view.begin(run.folder(), plan.spec.workers.clusters(), expected));
-            summary = Some(real::run(plan, opened, source, &mut manifest, recorder, task, watched, device)?);
+            summary = Some(real::run(plan, (opened, device), source, &mut manifest, recorder, task, watched)?);
         } else {
             let until = plan.spec.capture.until;
             let simulation = Simulation::new(plan.parts);

@@ -37,7 +37,8 @@ pub fn keep() -> bool {
 fn serve() -> io::Result<()> {
     kernel::end_with_parent()?;
     let stream = kernel::control();
-    let keeper = Arc::new(Keeper { voice: Mutex::new(stream.try_clone()?), device: Mutex::new(None), ended: Condvar::new() });
+    let keeper =
+        Arc::new(Keeper { voice: Mutex::new(stream.try_clone()?), device: Mutex::new(None), ended: Condvar::new() });
     for line in BufReader::new(stream).lines() {
         let request: Request = serde_json::from_str(&line?)?;
         let keeper = keeper.clone();
@@ -162,7 +163,9 @@ fn command(words: &[String]) -> Command {
 fn unable(words: &[String], why: &io::Error) -> String {
     let program = words.first().map_or("", String::as_str);
     let hint = match why.kind() {
-        io::ErrorKind::PermissionDenied => "; the device's user must be able to read and execute it (target.launch.user)",
+        io::ErrorKind::PermissionDenied => {
+            "; the device's user must be able to read and execute it (target.launch.user)"
+        }
         io::ErrorKind::NotFound => "; give a path, or a program that is in PATH",
         _ => "",
     };
@@ -183,10 +186,13 @@ fn run(words: &[String], within: Duration) -> Result<CommandOutput, String> {
         kernel::signal_group(child.id(), libc::SIGKILL);
         let _ = child.wait();
     }
-    let text = |of: &Collected| String::from_utf8_lossy(&of.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
+    let text =
+        |of: &Collected| String::from_utf8_lossy(&of.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
     // Its readers may still read: what it left running in the background may hold its output open.
     let watch = Stopwatch::start();
-    while Arc::strong_count(&printed) + Arc::strong_count(&complained) > 2 && watch.elapsed() < Duration::from_millis(200) {
+    while Arc::strong_count(&printed) + Arc::strong_count(&complained) > 2
+        && watch.elapsed() < Duration::from_millis(200)
+    {
         std::thread::sleep(PAUSE);
     }
     Ok(CommandOutput { exit, printed: text(&printed), complained: text(&complained) })

@@ -101,7 +101,9 @@ impl Drop for Contained {
         // SAFETY: takes numbers; the process is our child, and not yet waited for, so the number is still its own.
         unsafe {
             libc::kill(self.pid, libc::SIGKILL);
-            while libc::waitpid(self.pid, ptr::null_mut(), 0) < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) {}
+            while libc::waitpid(self.pid, ptr::null_mut(), 0) < 0
+                && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
+            {}
         }
     }
 }
@@ -125,14 +127,16 @@ impl Child {
             // Else another user could not write who we are.
             libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
             let mut byte = [0u8];
-            let ready = libc::write(self.sync, byte.as_ptr().cast(), 1) == 1 && libc::read(self.sync, byte.as_mut_ptr().cast(), 1) == 1;
+            let ready = libc::write(self.sync, byte.as_ptr().cast(), 1) == 1
+                && libc::read(self.sync, byte.as_mut_ptr().cast(), 1) == 1;
             if !ready {
                 libc::_exit(1);
             }
             // Not by the library's functions, which would wait for threads that this process has not. Where groups may not be changed they
             // stay the user's own.
             libc::syscall(libc::SYS_setgroups, 0usize, 0usize);
-            let us = libc::syscall(libc::SYS_setresgid, 0, 0, 0) == 0 && libc::syscall(libc::SYS_setresuid, 0, 0, 0) == 0;
+            let us =
+                libc::syscall(libc::SYS_setresgid, 0, 0, 0) == 0 && libc::syscall(libc::SYS_setresuid, 0, 0, 0) == 0;
             let us = us && libc::setsid() >= 0;
             let mut moved = [0; 4];
             for (to, from) in moved.iter_mut().zip(self.streams) {
@@ -159,7 +163,10 @@ pub(super) fn control() -> UnixStream {
 /// This process ends with the one that started it, and what it starts does not hear of its stream.
 pub(super) fn end_with_parent() -> io::Result<()> {
     // SAFETY: take numbers only.
-    let code = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) | libc::fcntl(CONTROL, libc::F_SETFD, libc::FD_CLOEXEC) };
+    let code = unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0)
+            | libc::fcntl(CONTROL, libc::F_SETFD, libc::FD_CLOEXEC)
+    };
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -195,8 +202,9 @@ pub(super) fn mounts_are_read_only() -> io::Result<()> {
     let set = [1u64, 0, libc::MS_PRIVATE, 0];
     let (root, flags) = (c"/", libc::AT_RECURSIVE as libc::c_uint);
     // SAFETY: the kernel reads a string and as many numbers as it is told.
-    let code =
-        unsafe { libc::syscall(libc::SYS_mount_setattr, libc::AT_FDCWD, root.as_ptr(), flags, &raw const set, size_of_val(&set)) };
+    let code = unsafe {
+        libc::syscall(libc::SYS_mount_setattr, libc::AT_FDCWD, root.as_ptr(), flags, &raw const set, size_of_val(&set))
+    };
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

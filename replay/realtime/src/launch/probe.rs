@@ -19,8 +19,9 @@ use crate::transport::{End, TransportPlan, all_frames};
 const PAUSE_MS: i32 = 20;
 /// How long copies of marked frames are waited for, after the first came.
 const AFTER: Duration = Duration::from_millis(100);
-/// So many frames that were not asked for are a flood.
+/// So many frames that were not asked for are a flood, and so many copies of marked frames.
 const FLOOD: u64 = 10_000;
+const COPIES: u64 = 1000;
 /// Bytes of a marked frame, without a tag; what it says; and the UDP port that it is for, which discards it.
 const BYTES: usize = 106;
 const MARK: &[u8] = b"pktgen launch probe ";
@@ -143,14 +144,16 @@ impl Marks {
             // So many at a time, else a flood would never let go.
             for _ in 0..FLOOD {
                 match socket.read(&mut room) {
-                    Ok(got) if counts && room[..got].windows(mark.len()).any(|part| part == mark) => self.seen.came += 1,
+                    Ok(got) if counts && room[..got].windows(mark.len()).any(|part| part == mark) => {
+                        self.seen.came += 1
+                    }
                     Ok(_) => self.seen.unasked += 1,
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
                     Err(_) => break,
                 }
             }
         }
-        match self.seen.came > self.seen.sent + FLOOD || self.seen.unasked > FLOOD {
+        match self.seen.came > self.seen.sent + COPIES || self.seen.unasked > FLOOD {
             true => Err(Error::Invalid(format!(
                 "not ready: the device floods: {} frames that were not asked for and {} copies of {} marked frames came",
                 self.seen.unasked, self.seen.came, self.seen.sent
@@ -171,7 +174,10 @@ impl Marks {
 
     fn nothing(&self) -> String {
         let Seen { sent, unasked, .. } = self.seen;
-        format!("none of {sent} marked frames that left at {} came out at {} ({unasked} others came)", self.from, self.to)
+        format!(
+            "none of {sent} marked frames that left at {} came out at {} ({unasked} others came)",
+            self.from, self.to
+        )
     }
 }
 

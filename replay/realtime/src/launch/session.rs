@@ -13,8 +13,8 @@ use std::time::Duration;
 use pktgen_core::{Error, Result};
 
 use super::cable::{self, Cable};
-use super::kernel::{Apart, Contained};
 use super::keeper::NAME;
+use super::kernel::{Apart, Contained};
 use super::settings::Launch;
 use super::talk::{CommandOutput, Exit, Reply, Request, say};
 use crate::clock::Stopwatch;
@@ -97,8 +97,12 @@ impl Drop for Ends {
 fn host(what: &str, why: &io::Error) -> Error {
     let remedy = match why.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => format!("; {}", crate::transport::SETCAP),
-        Some(libc::ENOSPC | libc::EUSERS) => "; raise sysctl user.max_user_namespaces and user.max_net_namespaces".to_owned(),
-        Some(libc::EINVAL | libc::ENOSYS) => "; the kernel needs user, process and network namespaces, and veth".to_owned(),
+        Some(libc::ENOSPC | libc::EUSERS) => {
+            "; raise sysctl user.max_user_namespaces and user.max_net_namespaces".to_owned()
+        }
+        Some(libc::EINVAL | libc::ENOSYS) => {
+            "; the kernel needs user, process and network namespaces, and veth".to_owned()
+        }
         _ => String::new(),
     };
     Error::Host(format!("this host cannot {what} for a launched device: {why}{remedy}"))
@@ -110,7 +114,8 @@ impl Launched {
         let (stream, theirs) = UnixStream::pair().map_err(|e| host("make a stream", &e))?;
         let (output, written) = io::pipe().map_err(|e| host("make a pipe", &e))?;
         let apart = Apart { network: !launch.ports.is_empty(), user: launch.user };
-        let contained = Contained::start(&apart, NAME, &theirs, &OwnedFd::from(written)).map_err(|e| host("make namespaces", &e))?;
+        let contained = Contained::start(&apart, NAME, &theirs, &OwnedFd::from(written))
+            .map_err(|e| host("make namespaces", &e))?;
         drop(theirs);
         let (printed, end) = (Arc::new(Mutex::new(Printed::default())), Arc::new(Mutex::new(None)));
         let ended = Arc::new(AtomicBool::new(false));
@@ -170,7 +175,9 @@ impl Launched {
         let request = Request::Settle { ports: launch.ports.clone(), network: !launch.ports.is_empty(), cores };
         match self.ask(&request, KEEPER_MS)? {
             Reply::Done(without) => self.without = without,
-            Reply::Failed(why) => return Err(Error::Host(format!("this host cannot make a place for a launched device: {why}"))),
+            Reply::Failed(why) => {
+                return Err(Error::Host(format!("this host cannot make a place for a launched device: {why}")));
+            }
             other => return Err(unexpected(&other)),
         }
         Ok(())
@@ -250,7 +257,9 @@ impl Launched {
         }
         match self.ask(&Request::End { timeout_ms: END_MS }, END_MS + KEEPER_MS)? {
             Reply::Over(true) => {}
-            Reply::Over(false) => wrong = Some(format!("the device did not end within {END_MS} ms of SIGTERM, and was killed")),
+            Reply::Over(false) => {
+                wrong = Some(format!("the device did not end within {END_MS} ms of SIGTERM, and was killed"))
+            }
             other => return Err(unexpected(&other)),
         }
         Ok(wrong)

@@ -25,7 +25,11 @@ impl FromValue for Ready {
         match value {
             Value::Text(text) if text == "forward" => Ok(Ready::Forward),
             Value::Text(text) if text == "file" => Ok(Ready::File),
-            other => Err(format!("{} is not what shows that a device is ready; there are: {}", other.to_toml(), Self::takes())),
+            other => Err(format!(
+                "{} is not what shows that a device is ready; there are: {}",
+                other.to_toml(),
+                Self::takes()
+            )),
         }
     }
 }
@@ -74,10 +78,15 @@ impl Launch {
         }
         let name = |port: &&String| {
             let fits = (1..=cable::NAME_MAX).contains(&port.len());
-            !fits || port.contains(|c: char| c.is_whitespace() || c == '/' || c == ':') || ["lo", ".", ".."].contains(&port.as_str())
+            !fits
+                || port.contains(|c: char| c.is_whitespace() || c == '/' || c == ':')
+                || ["lo", ".", ".."].contains(&port.as_str())
         };
         if let Some(port) = launch.ports.iter().find(name) {
-            return refuse("ports", &format!("\"{port}\" is no name of an interface (1 to {} characters)", cable::NAME_MAX));
+            return refuse(
+                "ports",
+                &format!("\"{port}\" is no name of an interface (1 to {} characters)", cable::NAME_MAX),
+            );
         }
         section.end()?;
         Ok(Some(launch))

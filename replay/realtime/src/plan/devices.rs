@@ -10,8 +10,8 @@ use pktgen_core::{Error, Result};
 
 use crate::catalogue::Catalogue;
 use crate::endpoint::{Declaration, Facts, WorkerKind};
-use crate::launch::Launch;
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
+use crate::launch::Launch;
 use crate::racks::{self, DeviceRacks};
 use crate::target::device::Device;
 use crate::target::flows::Flows;

@@ -130,13 +130,12 @@ pub(super) fn open(plan: &Plan, source: impl Fn() -> Result<Box<dyn Source>>, ro
 /// Runs this process's part of `plan` and writes its run dir.
 pub(super) fn run(
     plan: Plan,
-    opened: OpenedRoles,
+    (opened, device): (OpenedRoles, Option<LaunchedDevice>),
     source: impl Fn() -> Result<Box<dyn Source>>,
     manifest: &mut Manifest,
     mut dir: RunDir,
     task: &Task,
     watched: Option<Ends>,
-    device: Option<LaunchedDevice>,
 ) -> Result<Summary> {
     let transport = plan.spec.transport.clone();
     let reacts = task.roles.workers && plan.parts.declared.reacts;
