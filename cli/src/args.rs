@@ -9,6 +9,7 @@ mod looking;
 mod query;
 mod ranks;
 mod scale;
+mod target;
 
 use std::path::PathBuf;
 
@@ -29,6 +30,7 @@ pub(crate) use looking::Looking;
 pub(crate) use query::Query;
 pub(crate) use ranks::Ranks;
 pub(crate) use scale::Scale;
+pub(crate) use target::{AllowLaunch, Target, TargetCommand};
 
 /// Trace-driven benchmark harness and packet generator for in-network aggregation
 #[derive(Debug, Parser)]
@@ -174,14 +176,6 @@ pub(crate) struct Replay {
     pub(crate) launch: AllowLaunch,
 }
 
-/// Commands of an experiment.
-#[derive(Debug, Clone, Copy, ClapArgs)]
-pub(crate) struct AllowLaunch {
-    /// Run the commands of the experiment's [target.launch], which start its device (docs/launch.md)
-    #[arg(long)]
-    pub(crate) allow_launch: bool,
-}
-
 /// The search for the highest rate.
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Finding the highest rate")]
@@ -232,33 +226,6 @@ pub(crate) struct Serve {
     pub(crate) most: Option<Span>,
     #[command(flatten)]
     pub(crate) looking: Looking,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub(crate) struct Target {
-    #[command(subcommand)]
-    pub(crate) other: Option<TargetCommand>,
-    #[command(flatten)]
-    pub(crate) experiment: Option<Experiment>,
-    #[command(flatten)]
-    pub(crate) tempo: Tempo,
-    #[command(flatten)]
-    pub(crate) serve: Serve,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum TargetCommand {
-    /// Start the device of an experiment ([target.launch]), wait until it is ready, say so, and end it
-    Check {
-        #[command(flatten)]
-        experiment: Experiment,
-        /// Which run of the experiment's sweep, by its folder's name
-        #[arg(long, value_name = "NAME")]
-        run: Option<String>,
-        #[command(flatten)]
-        launch: AllowLaunch,
-    },
 }
 
 #[derive(Debug, ClapArgs)]

@@ -9,9 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    if pktgen_realtime::launch::keep() {
-        return ExitCode::SUCCESS;
-    }
+    pktgen_realtime::launch::keep();
     ui::outgrow_signal();
     let args = match args::Args::try_parse() {
         Ok(args) => args,

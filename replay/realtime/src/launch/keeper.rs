@@ -24,14 +24,11 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Room for the files of a device.
 const FILES_MAX: &str = "mode=755,size=256m";
 
-/// Serves until the stream ends, if this program was started as a keeper.
-pub fn keep() -> bool {
-    if std::env::args_os().next().is_none_or(|name| name != NAME) {
-        return false;
+/// Serves until the stream ends, and exits, if this program was started as a keeper.
+pub fn keep() {
+    if std::env::args_os().next().is_some_and(|name| name == NAME) {
+        std::process::exit(i32::from(serve().is_err()));
     }
-    // Without its stream there is nothing that it could serve, and nobody to tell.
-    let _ = serve();
-    true
 }
 
 fn serve() -> io::Result<()> {

@@ -29,13 +29,13 @@ const DISCARD: u16 = 9;
 
 /// How a device became ready.
 #[derive(Debug, Clone)]
-pub struct Readiness {
+pub(crate) struct Readiness {
     /// Time from its start.
-    pub after: Duration,
+    pub(crate) after: Duration,
     /// What showed it.
-    pub by: String,
+    pub(crate) by: String,
     /// Frames that came and were not asked for.
-    pub unasked: u64,
+    pub(crate) unasked: u64,
 }
 
 /// What a probe saw on the wire.
