@@ -62,7 +62,7 @@ test-long: tools
 
 test-long-all: build
 	PKTGEN_BENCH_REPEATS=50 PKTGEN_BENCH_SEARCHES=20 PKTGEN_CAPTURE_GB=10 PKTGEN_DAMAGE=1600 PKTGEN_PAIRS=200 \
-	  PKTGEN_KILLS=200 PROPTEST_CASES=20000 $(CARGO) test $(RELEASE) --workspace
+	  PKTGEN_KILLS=200 PKTGEN_LAUNCH_KILLS=100 PROPTEST_CASES=20000 $(CARGO) test $(RELEASE) --workspace
 	scripts/fence-check
 	scripts/shards/test-ray
 	scripts/ranks/test-launchers
