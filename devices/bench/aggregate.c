@@ -1,4 +1,4 @@
-/* Aggregators by the book: OLAF's queue, SwitchML's slots, Trio-ML's records. */
+/* Aggregators by the book: OLAF's queue, SwitchML's slots, Trio-ML's records. They read no clock: times are given, in ps. */
 #include "device.h"
 
 #include <stdlib.h>
@@ -30,8 +30,7 @@ static size_t payload_len(const uint8_t *f, size_t len) {
     return said < 8 || said - 8 > len - PAYLOAD ? 0 : said - 8;
 }
 
-/* The number of the worker that a source address belongs to; -1 for none. */
-static int worker_of(const uint8_t *f) {
+int worker_of(const uint8_t *f) {
     uint32_t n = get32(f + ETH + 12) - options.first;
     return n < (uint32_t)options.workers ? (int)n : -1;
 }
@@ -54,9 +53,12 @@ static struct waiting {
     size_t len;
     int cluster, worker;
     uint32_t count;
+    int64_t since;
 } queue[SLOTS_MAX];
 static int head, waiting;
 static int64_t busy_until;
+/* 1 ms. */
+static const int64_t STALL = 1000000000;
 
 static uint8_t *reward_of(uint8_t *f) { return f + PAYLOAD + (options.protocol == OLAF ? HEADER : 0); }
 
@@ -95,13 +97,13 @@ static void keep(struct waiting *slot, const uint8_t *f, size_t len, int worker)
     slot->count = options.protocol == OLAF ? get16(f + PAYLOAD + COUNT) : 1;
 }
 
-void olaf(uint8_t *f, size_t len) {
+void olaf(uint8_t *f, size_t len, int64_t now) {
     int worker = is_datagram(f, len) ? worker_of(f) : -1;
     if (worker < 0) {
         leave(f, len);
         return;
     }
-    depart(now_ns());
+    depart(now);
     for (int i = 0; i < waiting; i++) {
         struct waiting *slot = &queue[(head + i) % options.slots];
         if (slot->cluster != worker / options.per_cluster || slot->len != len) continue;
@@ -117,22 +119,31 @@ void olaf(uint8_t *f, size_t len) {
         counts.full++;
         return;
     }
-    keep(&queue[(head + waiting++) % options.slots], f, len, worker);
-    depart(now_ns());
+    struct waiting *slot = &queue[(head + waiting++) % options.slots];
+    keep(slot, f, len, worker);
+    slot->since = now;
+    depart(now);
+}
+
+/* When the link is free for the first that waits. */
+int64_t next_departure(void) {
+    if (!waiting) return NEVER;
+    return busy_until > queue[head].since ? busy_until : queue[head].since;
 }
 
 void depart(int64_t now) {
-    while (waiting && busy_until <= now) {
+    while (waiting && next_departure() <= now) {
         struct waiting *slot = &queue[head];
-        double ns = options.rate_mbps > 0 ? (double)slot->len * 8e3 / options.rate_mbps : 0;
-        busy_until = (busy_until > now - 1000000 ? busy_until : now) + (int64_t)ns;
+        int64_t start = next_departure();
+        double ps = options.rate_mbps > 0 ? (double)(slot->len + (size_t)options.overhead) * 8e6 / options.rate_mbps : 0;
+        /* Whoever is called late catches up, but not by more than a stall's worth. */
+        if (start < now - STALL) start = now;
+        busy_until = start + (int64_t)ps;
         head = (head + 1) % options.slots;
         waiting--;
         leave(slot->bytes, slot->len);
     }
 }
-
-int64_t next_departure(void) { return waiting ? busy_until : 0; }
 
 /* ---- what SwitchML and Trio-ML share ---- */
 
@@ -182,7 +193,8 @@ static struct {
     int8_t exponents[2];
 } *slots[2];
 
-void switchml(uint8_t *f, size_t len) {
+void switchml(uint8_t *f, size_t len, int64_t now) {
+    (void)now;
     static const size_t sizes[8] = {0, 64, 0, 256, 0, 0, 0, 0};
     int worker = is_datagram(f, len) ? worker_of(f) : -1;
     uint8_t *p = f + PAYLOAD;
@@ -240,7 +252,8 @@ static struct record *record_of(uint32_t block, uint16_t generation) {
     return record;
 }
 
-void trio_ml(uint8_t *f, size_t len) {
+void trio_ml(uint8_t *f, size_t len, int64_t now) {
+    (void)now;
     uint8_t *p = f + PAYLOAD;
     if (!is_datagram(f, len) || worker_of(f) < 0 || payload_len(f, len) < TRIO_HEAD || p[5] >> 4) {
         counts.refused++;
@@ -280,4 +293,14 @@ void trio_ml(uint8_t *f, size_t len) {
     p[6] = own->first_source;
     p[7] = (uint8_t)own->sources;
     answer(f, len, p + TRIO_HEAD, own->sums, values, true);
+}
+
+void aggregate(uint8_t *bytes, size_t len, int64_t now) {
+    switch (options.protocol) {
+    case OLAF:
+    case OLAF_STRICT: olaf(bytes, len, now); break;
+    case SWITCHML: switchml(bytes, len, now); break;
+    case TRIO_ML: trio_ml(bytes, len, now); break;
+    case NONE: leave(bytes, len); break;
+    }
 }

@@ -2,7 +2,7 @@
  * A device that is not pktgen's, for tests: frames between two interfaces, faults on demand, and three aggregators.
  * Written from docs/olaf.md, docs/strict.md, docs/switchml.md, docs/trio.md and the layouts in docs/wireshark.md.
  *
- *   cc -O2 -o device device.c aggregate.c
+ *   cc -O2 -o device device.c options.c aggregate.c
  *   device --in e0 --out e1 --fault drop --share 0.1 --seed 7
  *
  * Says "ready" on stderr, works until SIGTERM (or --for seconds), and prints its counts as one line of JSON.
@@ -29,11 +29,7 @@
 #define PACKET_IGNORE_OUTGOING 23
 #endif
 
-struct options options = {
-    .protocol = NONE, .fault = FORWARD, .share = 0.1, .wrong_share = 0, .rate_mbps = 0, .slots = 8, .workers = 9,
-    .per_cluster = 3, .limit_pps = 0, .burst = 1, .seconds = 60,
-};
-struct counts counts;
+const char *const program = "device";
 
 /* Copies that a flood has of each frame; frames that a reordered one lets pass, and how long it waits for them. */
 enum { FLOOD_COPIES = 50000, BEHIND = 3, PATIENCE_NS = 2 * 1000 * 1000, BATCH = 64 };
@@ -44,7 +40,7 @@ struct port {
 };
 static struct port in, out;
 static volatile sig_atomic_t stopped;
-static uint64_t random_state;
+static int64_t started_ns;
 
 /* A held frame of the fault "reorder". */
 static struct {
@@ -67,23 +63,14 @@ static void fail(const char *what, const char *which) {
     exit(3);
 }
 
-int64_t now_ns(void) {
+static int64_t now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Splitmix64: the same seed makes the same choices. */
-static uint64_t random_bits(void) {
-    uint64_t z = (random_state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-bool chance(double share) {
-    return (double)(random_bits() >> 11) * 0x1p-53 < share;
-}
+/* Time since the beginning, as aggregators have it. */
+static int64_t now_ps(void) { return (now_ns() - started_ns) * 1000; }
 
 /* Beyond the system's limit (net.core.rmem_max, wmem_max) where that is allowed. */
 static void set_buffer(struct port *port, int force, int plain, int room) {
@@ -208,13 +195,7 @@ static int receive(struct port *port, void (*each)(uint8_t *, size_t)) {
 static void arrived(uint8_t *bytes, size_t len) {
     counts.received++;
     if (options.fault == MUTE) return;
-    switch (options.protocol) {
-    case OLAF:
-    case OLAF_STRICT: olaf(bytes, len); break;
-    case SWITCHML: switchml(bytes, len); break;
-    case TRIO_ML: trio_ml(bytes, len); break;
-    case NONE: leave(bytes, len); break;
-    }
+    aggregate(bytes, len, now_ps());
 }
 
 static void came_back(uint8_t *bytes, size_t len) {
@@ -231,18 +212,16 @@ static uint64_t socket_drops(struct port *port) {
 
 static void report(void) {
     counts.overrun = socket_drops(&in) + (options.out ? socket_drops(&out) : 0);
-    printf("{");
-#define EACH(name) printf("%s\"" #name "\":%llu", &counts.name == &counts.received ? "" : ",", (unsigned long long)counts.name);
-    COUNTS(EACH)
-#undef EACH
-    printf("}\n");
+    char text[4096];
+    print_counts(text, sizeof text);
+    puts(text);
 }
 
 /* How long to sleep at most, in ns. */
 static int64_t patience(int64_t end) {
     int64_t now = now_ns(), until = end;
     int64_t departure = next_departure();
-    if (departure && departure < until) until = departure;
+    if (departure != NEVER && started_ns + departure / 1000 < until) until = started_ns + departure / 1000;
     if (held.len && held.since_ns + PATIENCE_NS < until) until = held.since_ns + PATIENCE_NS;
     return until > now ? until - now : 0;
 }
@@ -255,7 +234,7 @@ static void serve(void) {
     while (!stopped && now_ns() < end) {
         int got = receive(&in, arrived);
         if (options.out) got |= receive(&out, came_back) > 0;
-        depart(now_ns());
+        depart(now_ps());
         if (held.len && now_ns() >= held.since_ns + PATIENCE_NS) release_held(options.out ? &out : &in);
         if (got > 0) continue;
         int64_t wait = patience(end);
@@ -265,58 +244,34 @@ static void serve(void) {
     }
 }
 
-static int choose(const char *what, const char *word, const char *const *names) {
-    for (int i = 0; names[i]; i++)
-        if (!strcmp(word, names[i])) return i;
-    fprintf(stderr, "device: --%s %s: not one of", what, word);
-    for (int i = 0; names[i]; i++) fprintf(stderr, " %s", names[i]);
-    fprintf(stderr, "\n");
-    exit(2);
-}
-
-static void read_options(int count, char **words) {
-    static const char *const protocols[] = {"none", "olaf", "olaf-strict", "switchml", "trio-ml", NULL};
+static bool own_option(int key, const char *word) {
     static const char *const faults[] = {"forward", "drop", "duplicate", "corrupt", "reorder", "mute", "limit", "flood", NULL};
-    static const struct option known[] = {
-        {"in", 1, 0, 'i'},      {"out", 1, 0, 'o'},         {"protocol", 1, 0, 'p'}, {"fault", 1, 0, 'f'},
-        {"share", 1, 0, 's'},   {"seed", 1, 0, 'r'},        {"wrong", 1, 0, 'w'},    {"mbps", 1, 0, 'm'},
-        {"slots", 1, 0, 'q'},   {"workers", 1, 0, 'n'},     {"first", 1, 0, 'a'},    {"per-cluster", 1, 0, 'c'},
-        {"group", 1, 0, 'g'},   {"pps", 1, 0, 'l'},         {"burst", 1, 0, 'b'},    {"for", 1, 0, 't'},
-        {0},
-    };
-    for (int c; (c = getopt_long(count, words, "", known, NULL)) != -1;) {
-        switch (c) {
-        case 'i': options.in = optarg; break;
-        case 'o': options.out = optarg; break;
-        case 'p': options.protocol = choose("protocol", optarg, protocols); break;
-        case 'f': options.fault = choose("fault", optarg, faults); break;
-        case 's': options.share = atof(optarg); break;
-        case 'r': random_state = strtoull(optarg, NULL, 10); break;
-        case 'w': options.wrong_share = atof(optarg); break;
-        case 'm': options.rate_mbps = atof(optarg); break;
-        case 'q': options.slots = atoi(optarg); break;
-        case 'n': options.workers = atoi(optarg); break;
-        case 'a': options.first = ntohl(inet_addr(optarg)); break;
-        case 'c': options.per_cluster = atoi(optarg); break;
-        case 'g': options.group = ntohl(inet_addr(optarg)); break;
-        case 'l': options.limit_pps = atof(optarg); break;
-        case 'b': options.burst = atof(optarg); break;
-        case 't': options.seconds = atoi(optarg); break;
-        default: exit(2);
-        }
+    switch (key) {
+    case 'i': options.in = word; break;
+    case 'o': options.out = word; break;
+    case 'f': options.fault = choose("fault", word, faults); break;
+    case 's': options.share = atof(word); break;
+    case 'l': options.limit_pps = atof(word); break;
+    case 'b': options.burst = atof(word); break;
+    case 't': options.seconds = atoi(word); break;
+    default: return false;
     }
-    bool lacks = !options.in || options.slots < 1 || options.slots > SLOTS_MAX || options.workers < 1 ||
-                 options.workers > WORKERS_MAX || options.per_cluster < 1 || options.burst < 1;
-    if (lacks) {
-        fprintf(stderr, "device: --in is needed; --slots up to %d, --workers up to %d, --burst from 1\n", SLOTS_MAX, WORKERS_MAX);
-        exit(2);
-    }
+    return true;
 }
 
 int main(int count, char **words) {
     sigset_t blocked;
     struct sigaction action = {.sa_handler = stop};
-    read_options(count, words);
+    static const struct option known[] = {
+        {"in", 1, 0, 'i'},  {"out", 1, 0, 'o'},   {"fault", 1, 0, 'f'}, {"share", 1, 0, 's'},
+        {"pps", 1, 0, 'l'}, {"burst", 1, 0, 'b'}, {"for", 1, 0, 't'},   {0},
+    };
+    read_options(count, words, known, own_option);
+    if (!options.in || options.burst < 1) {
+        fprintf(stderr, "device: --in is needed; --burst from 1\n");
+        exit(2);
+    }
+    started_ns = now_ns();
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGTERM);
     sigaddset(&blocked, SIGINT);

@@ -2,9 +2,12 @@
 #ifndef DEVICE_H
 #define DEVICE_H
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define NEVER INT64_MAX
 
 enum { FRAME_MAX = 9216, SLOTS_MAX = 64, WORKERS_MAX = 32 };
 
@@ -18,6 +21,7 @@ struct options {
     double share;       /* of frames that the fault takes */
     double wrong_share; /* of merges or results that are added wrongly */
     double rate_mbps;   /* of the link behind OLAF's queue */
+    int overhead;       /* of that link: bytes beside those of a frame */
     int slots;          /* of OLAF's queue */
     int workers;        /* that send */
     int per_cluster;    /* workers of an OLAF cluster */
@@ -41,16 +45,32 @@ struct counts {
 };
 extern struct counts counts;
 
-int64_t now_ns(void);
+/* The name of the program, for messages. */
+extern const char *const program;
+
+/* Reads the words that all devices understand; exits with 2 if one is wrong. `own` gets the others: false if it does not know them. */
+void read_options(int count, char **words, const struct option *more, bool (*own)(int, const char *));
+/* Which of the names a word is; exits with 2 if it is none. */
+int choose(const char *what, const char *word, const char *const *names);
+/* The counts as an object of JSON; how many bytes. */
+int print_counts(char *text, size_t room);
+/* The same seed makes the same choices. */
+uint64_t random_bits(void);
 bool chance(double share);
+
+/* What an aggregator sends. */
 void leave(uint8_t *bytes, size_t len);
 
-/* Aggregators: what they do with a frame that arrived. */
-void olaf(uint8_t *bytes, size_t len);
-void switchml(uint8_t *bytes, size_t len);
-void trio_ml(uint8_t *bytes, size_t len);
+/* The number of the worker that a source address belongs to; -1 for none. */
+int worker_of(const uint8_t *bytes);
 
-/* OLAF's link: sends what is due; when the next frame is due, 0 for never. */
+/* What the options' protocol does with a frame that arrived; times are in ps. */
+void aggregate(uint8_t *bytes, size_t len, int64_t now);
+void olaf(uint8_t *bytes, size_t len, int64_t now);
+void switchml(uint8_t *bytes, size_t len, int64_t now);
+void trio_ml(uint8_t *bytes, size_t len, int64_t now);
+
+/* OLAF's link: sends what is due; when the next frame is due. */
 void depart(int64_t now);
 int64_t next_departure(void);
 

@@ -31,6 +31,8 @@ mod learning;
 mod libra;
 mod limits;
 mod live;
+mod lockstep;
+mod mutants;
 mod nic_evidence;
 mod pages;
 mod parts;

@@ -104,7 +104,8 @@ pub fn draft(mut plan: Plan, source: Box<dyn Source>, names: (&str, &str), per_k
     if !counted.complete {
         notes.push(format!("note: only the first {UPDATES_MAX} updates were looked at; the run is longer"));
     }
-    if hardware.as_ref().is_some_and(|own: &Hardware| own.external) && !plan.spec.is_real_time() {
+    let coupled = plan.spec.transport.lockstep.is_some();
+    if hardware.as_ref().is_some_and(|own: &Hardware| own.external) && !plan.spec.is_real_time() && !coupled {
         notes.push(
             "note: transport.kind = \"virtual\" has no hardware; to run this, choose a transport in real time".into(),
         );
@@ -122,7 +123,7 @@ pub fn draft(mut plan: Plan, source: Box<dyn Source>, names: (&str, &str), per_k
         Some(profile) => readings(profile, &counted, &expected),
         None => Vec::new(),
     };
-    let target = if hardware.as_ref().is_some_and(|own| own.external) { "external" } else { "software" };
+    let target = if plan.spec.is_external() { "external" } else { "software" };
     let frames = sample::first(&mut plan, per_kind)?;
     Ok(Draft {
         experiment: names.0.to_owned(),

@@ -117,11 +117,15 @@ impl Plan {
         if !self.spec.is_external() {
             return Ok(());
         }
+        if self.spec.transport.lockstep.is_some() {
+            return self.check_lockstep();
+        }
         let kind = self.spec.transport.kind;
         if !kind.capabilities().real_time {
             return Err(Error::config(
                 "target.kind = \"external\": hardware does not exist in virtual time; look at what would be sent with --dry-run, run \
-                 in real time (transport.kind = \"af_packet\", ...), or let a software device stand in (target.kind = \"software\")",
+                 in real time (transport.kind = \"af_packet\", ...), let a software device stand in (target.kind = \"software\"), or \
+                 couple a simulator of it (target.lockstep)",
             ));
         }
         if kind.capabilities().in_process {

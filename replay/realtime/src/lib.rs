@@ -5,7 +5,8 @@
 //!
 //! Map: [`transport`] lists the ways out of the process; [`driver`] moves frames by threads on wires; [`capture`] writes run dirs;
 //! [`plan`] turns an experiment into what a driver moves and [`run`] runs it; [`settle`] closes the balance from records; [`live`]
-//! has live statistics; [`launch`] starts a device that is a command; [`external`] is about hardware as the device, [`draft`] about what a run would send.
+//! has live statistics; [`launch`] starts a device that is a command; [`external`] is about hardware as the device, [`lockstep`] about
+//! a device of another process in virtual time, [`draft`] about what a run would send.
 
 pub mod capture;
 pub mod clock;
@@ -14,6 +15,7 @@ pub mod driver;
 pub mod external;
 pub mod launch;
 pub mod live;
+pub mod lockstep;
 pub mod plan;
 pub mod run;
 pub mod settle;

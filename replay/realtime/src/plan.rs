@@ -93,8 +93,14 @@ impl Spec {
         self.transport.kind.capabilities().real_time
     }
 
-    /// Returns whether its device is hardware, which keeps no books.
+    /// Returns whether its device is hardware or another process, which keeps no books.
     pub fn is_external(&self) -> bool {
-        self.hardware.as_ref().is_some_and(|own| own.external)
+        self.external().is_some()
+    }
+
+    /// What its device is called, if it keeps no books: by its profile, where it has one.
+    pub fn external(&self) -> Option<String> {
+        let own = self.hardware.as_ref().filter(|own| own.external).map(|own| own.profile.name.clone());
+        own.or_else(|| self.transport.lockstep.as_ref().map(|_| "lockstep".to_owned()))
     }
 }

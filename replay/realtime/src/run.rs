@@ -9,6 +9,7 @@ mod ranks;
 mod real;
 mod report_plan;
 mod shard;
+mod simulated;
 mod study;
 mod summary;
 
@@ -35,13 +36,11 @@ use crate::capture::{RunDir, claim};
 use crate::catalogue::Catalogue;
 use crate::clock;
 use crate::driver::real_time::{Progress, Roles, Serve};
-use crate::driver::virtual_time::Simulation;
 use crate::launch::LaunchedDevice;
 use crate::live::View;
 use crate::plan::{Plan, plan, prepare, prepare_share, source};
 use crate::target::program::Expected;
 
-use conclude::conclude;
 pub use find_rate::{Attempt, Limiter, RateFound, Search, Searched, Trial};
 pub use join::{Joined, is_shard, join};
 pub use launched::DeviceCheck;
@@ -381,8 +380,9 @@ impl Experiment {
         let source = || Ok(share(source(self.catalogue, self.resolve(run)?, run.seed)?, task.share));
         let device = self.launch(&plan, task)?;
         manifest.host.extend(device.iter().flat_map(LaunchedDevice::facts));
+        let remote = simulated::open(&plan, run.seed, self.may_launch)?;
         let opened = plan.spec.is_real_time().then(|| real::open(&plan, source, task.roles)).transpose()?;
-        let mut recorder = RunDir::create(claim, &manifest, plan.spec.wanted())?;
+        let recorder = RunDir::create(claim, &manifest, plan.spec.wanted())?;
         let mut summary = None;
         if let Some(opened) = opened {
             let expected = expected(&document, &plan, task.roles);
@@ -390,13 +390,7 @@ impl Experiment {
                 self.view.as_ref().map(|view| view.begin(run.folder(), plan.spec.workers.clusters(), expected));
             summary = Some(real::run(plan, (opened, device), source, &mut manifest, recorder, task, watched)?);
         } else {
-            let until = plan.spec.capture.until;
-            let simulation = Simulation::new(plan.parts);
-            let mut told = |sent| (task.progress)(Progress { sent, ..Progress::default() });
-            let outcome = simulation.run(until, task.stop, &mut recorder, &mut told)?;
-            manifest.uses_chance = drawn() != before;
-            conclude(&mut manifest, outcome);
-            recorder.finish(&mut manifest)?;
+            simulated::run(plan, remote, &source, &mut manifest, recorder, task, before)?;
         }
         Ok(Finished {
             dir: dir.to_owned(),
@@ -455,7 +449,7 @@ impl Experiment {
             metrics: self.metrics.clone(),
             part: None,
             rank: None,
-            external: plan.spec.hardware.as_ref().filter(|own| own.external).map(|own| own.profile.name.clone()),
+            external: plan.spec.external(),
             training: plan.spec.training.clone(),
             planned: plan.spec.planned.clone(),
             lanes: plan.spec.lanes.as_ref().map(|lanes| *lanes.layout()),

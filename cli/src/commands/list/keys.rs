@@ -7,6 +7,7 @@ use pktgen_core::{Error, Result, topology};
 use pktgen_engine::endpoint::server;
 use pktgen_engine::target::port;
 use pktgen_realtime::launch::LAUNCH_KEYS;
+use pktgen_realtime::lockstep::Lockstep;
 use pktgen_realtime::transport::{self, RealTime};
 use pktgen_workload::{schedule, workload};
 use serde_json::json;
@@ -68,6 +69,8 @@ fn readers() -> Vec<Reader> {
     all.extend(catalogue.programs.iter().map(|it| Reader::new("target", "programs", of(*it), &[it.keys()])));
     all.extend(catalogue.queues.iter().map(|it| Reader::new("target", "queues", of(*it), &[it.keys()])));
     all.push(Reader::new("target.launch", "launch", ("all", "A device that is a command."), &[&[LAUNCH_KEYS]]));
+    let device = ("device", "A device of another process, in virtual time.");
+    all.push(Reader::new("target.lockstep", "lockstep", device, &[&[Lockstep::KEYS]]));
     all.push(Reader::common("transport", "transports", &[RealTime::KEYS]));
     let filters = transport::middleware::MIDDLEWARE.iter();
     all.extend(filters.map(|it| Reader::new("transport", "middleware", of(*it), &[it.keys()])));

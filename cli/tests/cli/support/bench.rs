@@ -14,21 +14,33 @@ pub fn cabled(tag: &str) -> Result<Net, String> {
     Net::make(tag, &["h", "e"], &[(("h", "h0"), ("e", "e0")), (("e", "e1"), ("h", "h1"))])
 }
 
-/// The device's program; made of its sources when it is first asked for.
+/// The device's program on packet sockets; made of its sources when it is first asked for.
 pub fn program() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
-    MADE.get_or_init(|| {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../devices/bench");
-        let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-device-{}", std::process::id()));
-        let output = Command::new("cc")
-            .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
-            .arg(&made)
-            .args(["device.c", "aggregate.c"].map(|file| sources.join(file)))
-            .output()
-            .expect("cc runs: it links Rust programs, too");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        made
-    })
+    MADE.get_or_init(|| compiled("bench-device", &["bench/device.c", "bench/options.c", "bench/aggregate.c"]))
+}
+
+/// The same aggregators in virtual time.
+pub fn lockstep() -> &'static Path {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| compiled("lockstep-device", &["lockstep/lockstep.c", "bench/options.c", "bench/aggregate.c"]))
+}
+
+/// A program of these files of `devices`.
+fn compiled(name: &str, files: &[&str]) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../devices");
+    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let output = Command::new("cc")
+        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"])
+        .arg("-I")
+        .arg(sources.join("bench"))
+        .arg("-o")
+        .arg(&made)
+        .args(files.iter().map(|file| sources.join(file)))
+        .output()
+        .expect("cc runs: it links Rust programs, too");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    made
 }
 
 /// A device that works.

@@ -228,6 +228,15 @@ impl Document {
         }
     }
 
+    /// A copy of the section at the dotted `path`, if it was written: to be read ahead, and [`ended`](Section::end).
+    pub fn subsection(&self, path: &str) -> Result<Option<Section>> {
+        match self.get(path) {
+            None => Ok(None),
+            Some(Value::Table(table)) => Ok(Some(Section::new(path, table.clone(), Origin::Default))),
+            Some(value) => Err(Error::config(format!("\"{path}\" is {}; it must be a section, [{path}]", value.kind()))),
+        }
+    }
+
     /// Ends the reading of a section: refuses keys that no reader asked for.
     pub fn close(&mut self, section: Section) -> Result<()> {
         let (name, resolved) = section.finish()?;

@@ -3,21 +3,23 @@
 //! Frames are in flight on links, each a first-in first-out line. The calendar has one slot per device
 //! port, per timer and per link; the driver takes the earliest event, lets the node handle it and
 //! carries what came out. At equal times: departures, then timers, then arrivals; then by node, port and
-//! sequence (the order of slots).
+//! sequence (the order of slots). A device of another process comes last ([`remote`]).
+
+mod remote;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_core::Result;
 use pktgen_core::record::{Counters, Fault, LinkLoad, Reason, Sent, SumOk};
 use pktgen_core::time::{HORIZON, NEVER, Time};
 use pktgen_core::topology::{Link, Node, NodeId, Role, Topology};
+use pktgen_wire::wire::update::digest;
 
 use super::calendar::Calendar;
 use super::faults::{LinkFaults, Strike};
 use super::uplink::Uplink;
-use crate::endpoint::{Host, Protocol, Server, Workers};
+use crate::endpoint::{Facts, Host, Server, Workers};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::groups::Regroup;
 use crate::ledger::{Ledger, Receipt};
@@ -25,14 +27,16 @@ use crate::parts::Parts;
 use crate::recorder::Recorder;
 use crate::target::context::{Context, Outbox};
 use crate::target::device::Device;
-use crate::target::flows::Flows;
 use crate::target::meter::Meter;
+use crate::target::remote::Remote;
 use crate::target::program::Program;
+use remote::RemotePlace;
 
 enum Place {
     Host(Uplink),
     Server(Uplink),
     Device(Box<Device>),
+    Remote(Box<RemotePlace>),
 }
 
 /// A line of frames in flight.
@@ -53,6 +57,7 @@ enum Slot {
     Server,
     Faults,
     Arrival { link: u32 },
+    Remote { node: NodeId },
 }
 
 /// A run in virtual time.
@@ -78,10 +83,12 @@ pub struct Simulation {
     faults: Option<LinkFaults>,
     /// Only where links have faults.
     faults_slot: u32,
-    /// What frames are.
-    protocol: &'static Protocol,
-    /// What links are to a plan, where there is one.
-    flows: Option<Arc<Flows>>,
+    /// What hosts and devices know.
+    facts: Facts,
+    /// A device is another process: it keeps no books, and the account is settled from the records.
+    unsettled: bool,
+    /// What that device did wrong, which ends the run.
+    failure: Option<String>,
     pool: Pool,
     ledger: Ledger,
     host: Host,
@@ -120,6 +127,11 @@ const CHECK_EVERY: u64 = 1 << 14;
 impl Simulation {
     /// Puts the parts of a plan into one simulation.
     pub fn new(parts: Parts) -> Self {
+        Self::beside(parts, None)
+    }
+
+    /// The same where the device at a node is another process.
+    pub fn beside(parts: Parts, remote: Option<(NodeId, Box<dyn Remote>)>) -> Self {
         let Parts {
             topology,
             mut devices,
@@ -133,8 +145,9 @@ impl Simulation {
             faults,
             ..
         } = parts;
+        let unsettled = remote.is_some();
         let mut slots = Vec::new();
-        let mut places = places(&topology, &mut devices, facts.flows.is_some(), &mut slots);
+        let mut places = places(&topology, &mut devices, remote, facts.flows.is_some(), &mut slots);
         for (id, place) in places.iter_mut().enumerate() {
             if let Place::Device(device) = place {
                 device.timer_slot = slots.len() as u32;
@@ -150,6 +163,7 @@ impl Simulation {
         let faults_slot = if faults.is_some() { add_slot(&mut slots, Slot::Faults) } else { 0 };
         let faults = faults.map(|faults| LinkFaults::new(faults, &topology, facts.seed));
         let lines = lines(&topology, declared.reacts || faults.is_some(), &mut slots);
+        remote::add_slots(&mut places, &mut slots);
         let mut simulation = Simulation {
             calendar: Calendar::new(slots.len()),
             places,
@@ -166,8 +180,9 @@ impl Simulation {
             server_slot,
             faults,
             faults_slot,
-            protocol: facts.protocol,
-            flows: facts.flows,
+            facts,
+            unsettled,
+            failure: None,
             pool: Pool::new(frame_bytes, 256),
             ledger,
             host: Host::default(),
@@ -218,6 +233,9 @@ impl Simulation {
             }
             self.event(t, slot, recorder)?;
             self.counters.end_ps = t;
+            if self.failure.is_some() {
+                break;
+            }
             if self.ledger.goal().is_some_and(|goal| goal.short() == 0) {
                 goal_reached = true;
                 self.counters.goal_ps = Some(t);
@@ -234,7 +252,7 @@ impl Simulation {
                 }
             }
         }
-        let early = interrupted || cut || beyond_horizon || goal_reached;
+        let early = interrupted || cut || beyond_horizon || goal_reached || self.failure.is_some();
         let end = self.counters.end_ps;
         if early {
             self.send_rest(end, recorder)?;
@@ -279,7 +297,7 @@ impl Simulation {
 
     /// What the links of the plan carried.
     fn link_loads(&self) -> Vec<[LinkLoad; 2]> {
-        let Some(flows) = &self.flows else { return Vec::new() };
+        let Some(flows) = &self.facts.flows else { return Vec::new() };
         let mut loads = vec![[LinkLoad::default(); 2]; flows.plan.links.len()];
         let mut add = |link: u32, meter: &Option<Meter>| {
             if let (Some((link, back)), Some(meter)) = (flows.link(link), meter) {
@@ -290,6 +308,7 @@ impl Simulation {
             match place {
                 Place::Host(uplink) | Place::Server(uplink) => add(uplink.link, &uplink.meter),
                 Place::Device(device) => device.ports.iter().for_each(|port| add(port.link, &port.meter)),
+                Place::Remote(remote) => remote.uplinks.iter().for_each(|port| add(port.link, &port.meter)),
             }
         }
         loads
@@ -300,7 +319,9 @@ impl Simulation {
         let mut held = server.held;
         self.counters.links = self.link_loads();
         let unfinished = server.unfinished.filter(|_| ended_by_itself).map(|why| Fault::Unfinished { why });
-        let faults = workers.faults(ended_by_itself).chain(unfinished).collect();
+        self.end_remotes();
+        let failed = self.failure.take().map(|why| Fault::RoleFailed { why });
+        let faults = failed.into_iter().chain(workers.faults(ended_by_itself)).chain(unfinished).collect();
         self.counters.answers = workers.answers;
         for place in &self.places {
             if let Place::Device(device) = place {
@@ -369,13 +390,13 @@ impl Simulation {
                 let line = &mut self.lines[link as usize];
                 let Some(&frame) = line.frames.front() else { unreachable!("an arrival has a frame") };
                 line.frames.pop_front();
-                let to = line.to;
                 self.calendar.set(slot, line.frames.front().map_or(NEVER, |f| f.t));
                 if self.faults.is_some() {
-                    return self.arrive_perhaps(link as usize, to, frame, recorder);
+                    return self.arrive_perhaps(link as usize, frame, recorder);
                 }
-                self.arrive(to, frame, recorder)
+                self.arrive(link as usize, frame, recorder)
             }
+            Slot::Remote { node } => self.advance_remote(node, recorder),
         }
     }
 
@@ -412,7 +433,7 @@ impl Simulation {
     }
 
     /// `frame` is at the end of `link`, which has faults.
-    fn arrive_perhaps(&mut self, link: usize, to: NodeId, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
+    fn arrive_perhaps(&mut self, link: usize, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
         let Some(faults) = &mut self.faults else { return Ok(()) };
         match faults.strike(link, &frame) {
             Strike::Lost(node) => {
@@ -420,16 +441,19 @@ impl Simulation {
                     device.books.dropped(frame.t, &frame, Reason::Fault, None);
                 }
                 self.pool.release(frame.buffer);
-                self.settle_device(node, recorder)?;
+                // A device of another process keeps no books.
+                if matches!(self.places[usize::from(node)], Place::Device(_)) {
+                    self.settle_device(node, recorder)?;
+                }
             }
             Strike::Held => {}
-            Strike::Passes => self.arrive(to, frame, recorder)?,
+            Strike::Passes => self.arrive(link, frame, recorder)?,
             Strike::Twice => {
                 // Bytes of its own: a device may write into either.
                 self.pool.share(frame.buffer);
                 let copy = self.pool.unshare(frame.buffer);
-                self.arrive(to, frame, recorder)?;
-                self.arrive(to, Frame { buffer: copy, ..frame }, recorder)?;
+                self.arrive(link, frame, recorder)?;
+                self.arrive(link, Frame { buffer: copy, ..frame }, recorder)?;
             }
         }
         self.release_held(link, frame.t, recorder)
@@ -437,9 +461,8 @@ impl Simulation {
 
     /// Lets go of what was held back on `link` for long enough.
     fn release_held(&mut self, link: usize, t: Time, recorder: &mut dyn Recorder) -> Result<()> {
-        let to = self.lines[link].to;
         while let Some(frame) = self.faults.as_mut().and_then(|faults| faults.release(link, t)) {
-            self.arrive(to, frame, recorder)?;
+            self.arrive(link, frame, recorder)?;
         }
         let next = self.faults.as_ref().map_or(NEVER, |faults| faults.next().0);
         self.calendar.set(self.faults_slot, next);
@@ -459,9 +482,10 @@ impl Simulation {
         self.calendar.set(slot, self.server.next_wake().min(watch));
     }
 
-    /// `frame` is at `node`.
+    /// `frame` is at the end of `link`.
     #[inline]
-    fn arrive(&mut self, node: NodeId, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
+    fn arrive(&mut self, link: usize, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
+        let node = self.lines[link].to;
         match &mut self.places[usize::from(node)] {
             Place::Device(device) => {
                 let act = |program: &mut dyn Program, context: &mut Context| program.on_burst(&[frame], context);
@@ -478,6 +502,10 @@ impl Simulation {
                 self.workers.on_burst(node, &[frame], &mut self.pool, &mut self.host);
                 self.settle_hosts(recorder)?;
                 self.schedule_workers();
+                Ok(())
+            }
+            Place::Remote(_) => {
+                self.arrive_remote(node, link, frame);
                 Ok(())
             }
         }
@@ -497,6 +525,13 @@ impl Simulation {
             self.ledger.book(&row);
             recorder.book(&row)?;
         }
+        self.carry();
+        Ok(())
+    }
+
+    /// Puts what came out of a device on its links.
+    #[inline]
+    fn carry(&mut self) {
         for (link, frame) in self.out.frames.drain(..) {
             if frame.goes_down() {
                 self.counters.downlink_bytes += u64::from(frame.len);
@@ -512,14 +547,15 @@ impl Simulation {
                 put(line, frame, &mut self.calendar);
             }
         }
-        Ok(())
     }
 
     /// Carries what came out of hosts and the server: frames onto their links, deliveries into the records.
     #[inline]
     fn settle_hosts(&mut self, recorder: &mut dyn Recorder) -> Result<()> {
         for row in self.host.withheld.drain(..) {
-            self.ledger.withheld(row.worker);
+            if !self.unsettled {
+                self.ledger.withheld(row.worker);
+            }
             recorder.sent(&row)?;
         }
         for row in self.host.states.drain(..) {
@@ -542,7 +578,10 @@ impl Simulation {
                 Some(row) => {
                     self.sent += 1;
                     self.generated_to = self.generated_to.max(row.t_gen);
-                    self.ledger.sent(frame.packet, row.heat, self.protocol.values(self.pool.payload(&frame)));
+                    if !self.unsettled {
+                        let values = self.facts.protocol.values(self.pool.payload(&frame));
+                        self.ledger.sent(frame.packet, row.heat, values);
+                    }
                     recorder.left(frame.t, leaves, self.pool.frame(&frame))?;
                     recorder.sent(&Sent { t_sent: Some(leaves), ..row })?;
                     if self.react {
@@ -556,13 +595,19 @@ impl Simulation {
         }
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
-            let values = self.protocol.values(self.pool.payload(&frame));
-            let verdict = self.ledger.received(&Receipt::of(&row, values));
+            let values = self.facts.protocol.values(self.pool.payload(&frame));
+            let verdict = match self.unsettled {
+                false => self.ledger.received(&Receipt::of(&row, values)),
+                true => {
+                    row.digest = Some(digest(values));
+                    SumOk::Unknown
+                }
+            };
             if matches!(frame.kind, Kind::Update | Kind::Result) {
                 row.sum_ok = verdict;
                 self.counters.packets_received += 1;
                 self.counters.bytes_received += u64::from(row.bytes);
-                let elements = self.protocol.elements(row.packet, values) * u64::from(row.count);
+                let elements = self.facts.protocol.elements(row.packet, values) * u64::from(row.count);
                 self.counters.reached_server(row.t_recv, elements);
                 self.counters.sums_ok += u64::from(verdict == SumOk::Yes);
                 self.counters.sums_wrong += u64::from(verdict == SumOk::No);
@@ -582,7 +627,13 @@ fn add_slot(slots: &mut Vec<Slot>, slot: Slot) -> u32 {
 }
 
 /// What stands at each node; the ports of devices get slots. Links are measured if `metered`.
-fn places(topology: &Topology, devices: &mut [Option<Device>], metered: bool, slots: &mut Vec<Slot>) -> Vec<Place> {
+fn places(
+    topology: &Topology,
+    devices: &mut [Option<Device>],
+    mut remote: Option<(NodeId, Box<dyn Remote>)>,
+    metered: bool,
+    slots: &mut Vec<Slot>,
+) -> Vec<Place> {
     let mut place = |(id, node): (usize, &Node)| {
         let id = id as NodeId;
         let links: Vec<_> = topology.ports(id).map(|(i, link)| (i as u32, link)).collect();
@@ -591,6 +642,9 @@ fn places(topology: &Topology, devices: &mut [Option<Device>], metered: bool, sl
             Role::Host(_) => Place::Host(uplink(links[0])),
             Role::Server | Role::Controller => Place::Server(uplink(links[0])),
             Role::Device => {
+                if let Some((_, remote)) = remote.take_if(|(node, _)| *node == id) {
+                    return Place::Remote(Box::new(RemotePlace::new(remote, id, topology, metered)));
+                }
                 let Some(mut device) = devices[usize::from(id)].take() else { unreachable!("devices are built") };
                 device.first_slot = slots.len() as u32;
                 slots.extend((0..links.len() as u16).map(|port| Slot::Port { node: id, port }));

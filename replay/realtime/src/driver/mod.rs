@@ -5,4 +5,4 @@
 
 pub mod real_time;
 
-pub(crate) use pktgen_engine::driver::virtual_time;
+pub(crate) use pktgen_engine::driver::{admit, virtual_time};

@@ -41,7 +41,10 @@ pub(super) fn read_devices(
     frame_bytes: usize,
     declared: &Declaration,
 ) -> Result<DeviceSet> {
+    let coupled = !facts.real_time && document.get("target.lockstep").is_some();
     let mut target = document.section("target")?;
+    target.allow_name("lockstep");
+    check_kind(&mut target, coupled)?;
     let devices = Devices::read(catalogue, &mut target, topology, facts, frame_bytes, declared.sparse.as_ref())?;
     let mut remarks = Vec::new();
     if facts.kind.behaviour().listens && !devices.tells_congestion() {
@@ -83,6 +86,18 @@ pub(super) fn check_room(training: &mut Training, devices: &[Option<Device>]) ->
         training.window
     );
     if timeout.is_some() { Ok(Some(Note::Room { why: text })) } else { Err(Error::config(text)) }
+}
+
+/// Checks that what stands for the device is known: external hardware by its profile, if no process is `coupled` in its place.
+fn check_kind(section: &mut Section, coupled: bool) -> Result<()> {
+    let external = section.choose("kind", "software", &[("software", false, ""), ("external", true, "")])?;
+    if section.get_opt::<String>("profile")?.is_none() && external && !coupled {
+        return Err(Error::config(format!(
+            "{}: external hardware has a profile; give target.profile (`pktgen device list`), or use kind = \"software\"",
+            section.place("kind")
+        )));
+    }
+    Ok(())
 }
 
 /// Checks that workers, device and network go together.
@@ -150,13 +165,6 @@ impl Devices {
         sparse: Option<&SparsePlace>,
     ) -> Result<Self> {
         let synchronous = facts.kind.behaviour().synchronous;
-        let external = section.choose("kind", "software", &[("software", false, ""), ("external", true, "")])?;
-        if section.get_opt::<String>("profile")?.is_none() && external {
-            return Err(Error::config(format!(
-                "{}: external hardware has a profile; give target.profile (`pktgen device list`), or use kind = \"software\"",
-                section.place("kind")
-            )));
-        }
         let program = section.get("program", facts.kind.behaviour().program.unwrap_or(catalogue.defaults.program))?;
         let program: String = program;
         let program = find(catalogue.programs, "program", &program, &section.place("program"))?;

@@ -21,7 +21,7 @@ impl Experiment {
     /// Refuses commands that are not permitted.
     pub(super) fn check_launch(&self, plan: &Plan) -> Result<()> {
         match &plan.spec.launch {
-            Some(launch) if !self.may_launch => Err(Error::config(format!(
+            Some(launch) if plan.spec.is_real_time() && !self.may_launch => Err(Error::config(format!(
                 "target.launch.command: the experiment runs a command, {:?}; read it, and permit that with --allow-launch",
                 launch.command
             ))),
@@ -31,7 +31,7 @@ impl Experiment {
 
     /// Starts the device of a run, if it is a command, and waits until it is ready.
     pub(super) fn launch(&self, plan: &Plan, task: &Task) -> Result<Option<LaunchedDevice>> {
-        if plan.spec.launch.is_none() {
+        if plan.spec.launch.is_none() || !plan.spec.is_real_time() {
             return Ok(None);
         }
         self.check_launch(plan)?;

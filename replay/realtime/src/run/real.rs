@@ -288,7 +288,17 @@ pub(super) fn settle_into(
     outcome: RealOutcome,
     slack: Time,
 ) -> Result<()> {
-    let outcome = outcome_of(outcome);
+    settle_outcome(manifest, path, source, outcome_of(outcome), slack)
+}
+
+/// The same of what a driver of either time came to.
+pub(super) fn settle_outcome(
+    manifest: &mut Manifest,
+    path: &Path,
+    source: &dyn Fn() -> Result<Box<dyn Source>>,
+    outcome: Outcome,
+    slack: Time,
+) -> Result<()> {
     let mut settled = settle(path, source()?.as_mut(), outcome.ledger, slack)?;
     if let Some(layout) = manifest.lanes.filter(|_| manifest.external.is_some()) {
         settled.check_by_lanes(path, &layout, source()?.as_mut())?;

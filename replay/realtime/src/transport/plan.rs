@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use pktgen_core::config::{Document, FromValue, Section, Value, settings, spans};
+use pktgen_core::config::{Document, FromValue, Origin, Section, Value, settings, spans};
 use pktgen_core::registry::find;
 use pktgen_core::time::{MS, NEVER, Time};
 use pktgen_core::units::Span;
@@ -17,6 +17,7 @@ use crate::catalogue::{Catalogue, NOTHING};
 use crate::clock::FileClock;
 use crate::dialect::DialectKind;
 use crate::frame::Heads;
+use crate::lockstep::Lockstep;
 
 /// What a thread does while nothing is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +144,8 @@ pub struct TransportPlan {
     pub dialect: Option<&'static DialectKind>,
     /// Addresses on the wire, where the target has a profile.
     pub outer: Option<Arc<Outer>>,
+    /// The device of another process, in virtual time.
+    pub lockstep: Option<Arc<Lockstep>>,
 }
 
 settings! {
@@ -249,11 +252,16 @@ impl TransportPlan {
             outer: addresses
                 .zip(on_wire)
                 .map(|(addresses, format)| Arc::new(Outer { addresses, format: format.facts() })),
+            lockstep: None,
         }
     }
 
     /// Reads the section, for a run with these frames.
     pub(crate) fn read(document: &mut Document, frames: Frames) -> Result<Self> {
+        let lockstep = Lockstep::named(document)?;
+        if lockstep.is_some() {
+            write_for_devices(document, &frames)?;
+        }
         let mut section = document.section("transport")?;
         let kind: String = section.get("kind", "virtual")?;
         let kind = find(TRANSPORTS, "transport", &kind, &section.place("kind"))?;
@@ -284,14 +292,16 @@ impl TransportPlan {
             }
         } else {
             let faults = Faults::read(&mut section, NEVER)?;
-            refuse_middleware(&mut section)?;
+            let middleware = edge_middleware(&mut section, lockstep.is_some())?;
+            let dialect = middleware.dialect(frames.format, frames.catalogue.dialects)?;
             if section.get_opt::<Pacing>("pacing")? == Some(Pacing::Top) {
                 return Err(Error::config(format!(
                     "{}: virtual time has no top speed; choose a transport in real time (--set transport.kind=ring, ...)",
                     section.place("pacing")
                 )));
             }
-            TransportPlan { faults, ..Self::carrying(kind, frames, None) }
+            let lockstep = lockstep.map(Arc::new);
+            TransportPlan { faults, middleware, lockstep, ..Self::carrying(kind, frames, dialect) }
         };
         section.allow(&[RealTime::KEYS]);
         document.close(section)?;
@@ -461,10 +471,27 @@ fn needs(kind: &dyn Transport, place: &str, cannot: &str, can: impl Fn(&dyn Tran
     Err(Error::config(format!("{place}{cannot}; leave it out, or use {able}")))
 }
 
-/// What would change frames on wires must not be left out silently where there are none.
-fn refuse_middleware(section: &mut Section) -> Result<()> {
-    match MiddlewarePlan::read(section, NEVER)?.declaring(|it| !it.virtual_time).next() {
-        None => Ok(()),
+/// A device of another process gets frames as devices expect them, and with the profile's addresses, where the experiment does
+/// not say otherwise.
+fn write_for_devices(document: &mut Document, frames: &Frames) -> Result<()> {
+    let strict = frames.catalogue.dialects.iter().any(|kind| kind.word == "strict" && kind.format == frames.format);
+    if strict && document.get("transport.on_wire").is_none() {
+        document.set("transport.on_wire", Value::Text("strict".into()), Origin::Default)?;
+    }
+    if frames.addresses.is_some() && document.get("transport.readdress").is_none() {
+        document.set("transport.readdress", Value::Bool(true), Origin::Default)?;
+    }
+    Ok(())
+}
+
+/// What acts in virtual time at the edge of a device of another process, where there is one. What would change frames on wires
+/// must not be left out silently where there are none.
+fn edge_middleware(section: &mut Section, has_edge: bool) -> Result<MiddlewarePlan> {
+    let plan = MiddlewarePlan::read(section, NEVER)?;
+    let refused = plan.declaring(|it| !it.virtual_time && !(it.at_edge && has_edge)).next();
+    match refused {
+        None if has_edge => Ok(plan),
+        None => Ok(MiddlewarePlan::default()),
         Some(name) => Err(Error::config(format!(
             "transport: middleware \"{name}\" goes around wires, and virtual time has none; choose kind = \"ring\" or another \
              in real time, or leave its keys out (`pktgen list middleware`)"

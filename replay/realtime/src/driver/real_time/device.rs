@@ -8,10 +8,11 @@ use pktgen_core::record::Reason;
 use pktgen_core::time::{NEVER, SECOND, Time};
 use pktgen_core::topology::{NodeId, Role, Topology};
 
-use super::frames::{Waiting, take};
+use super::frames::Waiting;
 use super::shared::PATIENCE;
 use super::{RealOutcome, Shared, lost};
 use crate::capture::DeviceRows;
+use crate::driver::admit::admit;
 use crate::endpoint::Facts;
 use crate::frame::{BURST, Frame, Pool};
 use crate::groups::Regroup;
@@ -160,7 +161,7 @@ impl<'a> DeviceRole<'a> {
         let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.foreign, &self.facts);
         let faulted = &mut self.faulted;
         let Found { frames: found, ended } =
-            self.wires[side].receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
+            self.wires[side].receive(BURST, &mut |arrival| match admit(arrival.bytes, pool, facts) {
                 Some(frame) if arrival.lost => faulted.push(frame),
                 Some(frame) => batch.push(frame),
                 None => *foreign += 1,

@@ -7,10 +7,11 @@ use pktgen_core::record::{Counters, Fault};
 use pktgen_core::time::Time;
 use pktgen_wire::wire::update::digest;
 
-use super::frames::{Noted, Waiting, take};
+use super::frames::{Noted, Waiting};
 use super::shared::PATIENCE;
 use super::{RealOutcome, Shared, lost};
 use crate::capture::ServerRows;
+use crate::driver::admit::admit;
 use crate::endpoint::{Facts, Host, Server};
 use crate::frame::{BURST, Frame, Pool};
 use crate::live::{Delivered, Feed};
@@ -73,7 +74,7 @@ impl<'a> ServerRole<'a> {
             let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.host.foreign, &self.facts);
             let noted = &mut self.noted;
             let Found { frames: found, ended } =
-                self.wire.receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
+                self.wire.receive(BURST, &mut |arrival| match admit(arrival.bytes, pool, facts) {
                     Some(frame) => {
                         if let Some(noted) = noted {
                             noted.keep(frame.buffer, arrival.stamp_ns);

@@ -11,10 +11,11 @@ use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_wire::wire::frame::HEAD;
 use pktgen_wire::wire::update::digest;
 
-use super::frames::{Waiting, take};
+use super::frames::Waiting;
 use super::shared::PATIENCE;
 use super::{RealOutcome, Shared, first_late, histogram, lost, rate};
 use crate::capture::WorkerRows;
+use crate::driver::admit::admit;
 use crate::endpoint::{Delivery, Facts, Host, Workers};
 use crate::frame::{BURST, Frame, Pool};
 use crate::live::{Delivered, Feed, SentBy};
@@ -261,7 +262,7 @@ impl<'a> WorkersRole<'a> {
     fn hear(&mut self, shared: &Shared, stopped: bool) -> Result<usize> {
         let (pool, batch, host, facts) = (&mut self.pool, &mut self.batch, &mut self.host, &self.facts);
         let Found { frames: heard, .. } =
-            self.wire.receive(BURST, &mut |arrival| match take(&arrival, pool, facts) {
+            self.wire.receive(BURST, &mut |arrival| match admit(arrival.bytes, pool, facts) {
                 Some(frame) => batch.push(frame),
                 None => host.foreign += 1,
             })?;

@@ -80,6 +80,8 @@ pub struct Declared {
     pub addresses: bool,
     /// It acts in virtual time too, where there are no wires.
     pub virtual_time: bool,
+    /// It acts there at the edge of a device of another process.
+    pub at_edge: bool,
 }
 
 /// A configured middleware, ready to go around the wires of a run.

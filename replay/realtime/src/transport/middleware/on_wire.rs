@@ -48,7 +48,7 @@ impl Middleware for OnWire {
     }
 
     fn declares(&self) -> Declared {
-        Declared { one_wire: true, ..Declared::default() }
+        Declared { one_wire: true, at_edge: true, ..Declared::default() }
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {

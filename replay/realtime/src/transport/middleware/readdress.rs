@@ -41,7 +41,7 @@ impl Middleware for Readdress {
     }
 
     fn declares(&self) -> Declared {
-        Declared { addresses: true, ..Declared::default() }
+        Declared { addresses: true, at_edge: true, ..Declared::default() }
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {

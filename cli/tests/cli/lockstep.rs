@@ -1,0 +1,286 @@
+//! Devices of other processes in virtual time: `devices/lockstep` beside ours, under faults of links, and misbehaving.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use pktgen_testing::eventually;
+use serde_json::{Value, json};
+
+use crate::support::bench::lockstep;
+use crate::support::wired::{datagrams, manifest, number, pktgen, said};
+
+/// SwitchML: four workers, each on a port of its own.
+const SWITCHML: &str = r#"
+name = "lockstep-switchml"
+[workload]
+kind = "dense"
+model = "resnet50"
+scale = 0.002
+workers = 4
+iterations = 3
+elements = 256
+compute = "1ms"
+[topology]
+kind = "rack"
+[endpoint]
+workers = "switchml"
+pool = 32
+"#;
+
+/// OLAF: nine workers in three clusters before a link that is too slow for them.
+const OLAF: &str = r#"
+name = "lockstep-olaf"
+[workload]
+kind = "rl"
+clusters = 3
+workers_per_cluster = 3
+updates = 400
+bytes = "256B"
+[schedule]
+kind = "constant"
+jitter = 0.3
+offered = "10Mbps"
+line_rate = "100Mbps"
+[topology]
+kind = "bottleneck"
+rate = "4Mbps"
+[target]
+program = "olaf"
+queue = "olaf"
+slots = 8
+slot_in_transmission = false
+reward_filter = false
+"#;
+
+const SWITCHML_DEVICE: &[&str] = &["--ports", "4", "--protocol", "switchml", "--workers", "4"];
+
+const OLAF_WORDS: &[&str] = &["--ports", "2", "--up", "1", "--workers", "9", "--per-cluster", "3", "--slots", "8"];
+const OLAF_DEVICE: &[&str] = &[
+    "--ports", "2", "--up", "1", "--workers", "9", "--per-cluster", "3", "--slots", "8", "--protocol", "olaf-strict", "--mbps", "4",
+];
+
+/// Settings that put a device with these words in the place of ours.
+fn device(words: &[&str]) -> Vec<String> {
+    let words: Vec<_> = [&[lockstep().to_str().expect("a path")], words].concat();
+    vec!["target.kind=external".into(), format!("target.lockstep.command={}", json!(words))]
+}
+
+/// A run of an experiment in `folder`.
+struct Ran {
+    folder: tempfile::TempDir,
+    output: Output,
+}
+
+impl Ran {
+    fn of(experiment: &str, set: &[String], more: &[&str]) -> Ran {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("experiment.toml");
+        std::fs::write(&path, experiment).expect("it is written");
+        let (path, out) = (path.display().to_string(), folder.path().join("run").display().to_string());
+        let words = [&["-q", "replay", &path, "--no-report", "--out", &out], more].concat();
+        let set: Vec<_> = set.iter().map(String::as_str).collect();
+        let output = pktgen(&[], &words, &set).output().expect("it runs");
+        Ran { folder, output }
+    }
+
+    fn coupled(experiment: &str, words: &[&str], set: &[&str]) -> Ran {
+        let set = [&device(words)[..], &set.iter().map(|own| (*own).to_owned()).collect::<Vec<_>>()].concat();
+        Ran::of(experiment, &set, &["--allow-launch"])
+    }
+
+    fn ours(experiment: &str, set: &[&str]) -> Ran {
+        Ran::of(experiment, &set.iter().map(|own| (*own).to_owned()).collect::<Vec<_>>(), &[])
+    }
+
+    fn dir(&self) -> std::path::PathBuf {
+        self.folder.path().join("run")
+    }
+
+    /// Its manifest; it must be valid.
+    fn valid(&self) -> Value {
+        assert_eq!(self.output.status.code(), Some(0), "{}", said(&self.output));
+        let manifest = manifest(&self.dir());
+        assert_eq!(manifest["validity"]["valid"], json!(true), "{}", manifest["validity"]);
+        manifest
+    }
+}
+
+/// What reached the server, or the workers, as our frames have it: payloads from `from` on.
+fn payloads(ran: &Ran, from: usize) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    datagrams(&ran.dir().join("capture.pcapng"), |datagram, _| all.push(datagram.payload[from..].to_vec()));
+    all
+}
+
+fn sorted(mut all: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    all.sort();
+    all
+}
+
+#[test]
+fn a_switch_of_another_process_makes_the_same_sums() {
+    let ours = Ran::ours(SWITCHML, &["capture.pcap=true"]);
+    let own = ours.valid();
+    let coupled = Ran::coupled(SWITCHML, SWITCHML_DEVICE, &["capture.pcap=true"]);
+    let manifest = coupled.valid();
+    assert_eq!(manifest["external"], json!("lockstep"));
+    for key in ["replies", "packets_received", "sums_ok", "sums_wrong", "foreign"] {
+        assert_eq!(manifest["counters"][key], own["counters"][key], "{key}");
+    }
+    let balance = &manifest["balance"];
+    assert_eq!((number(&balance["unaccounted"]), number(&manifest["counters"]["sums_wrong"])), (0, 0), "{balance}");
+    assert_eq!(balance["sent"], own["balance"]["sent"]);
+    let device = &manifest["counters"]["device"];
+    assert_eq!(device["device.received"], balance["sent"]);
+    assert_eq!(device["device.results"], manifest["counters"]["packets_received"]);
+    let (ours, theirs) = (sorted(payloads(&ours, 0)), sorted(payloads(&coupled, 0)));
+    assert!(!ours.is_empty() && ours == theirs, "{} and {} results", ours.len(), theirs.len());
+}
+
+/// The same seed and device make the same run, whatever the machine does meanwhile.
+#[test]
+fn a_coupled_run_is_the_same_again() {
+    let again = || {
+        let ran = Ran::coupled(OLAF, OLAF_DEVICE, &["capture.pcap=true", "transport.fault_loss=0.05"]);
+        let manifest = ran.valid();
+        (payloads(&ran, 0), manifest["counters"].clone(), manifest["balance"].clone())
+    };
+    assert_eq!(again(), again());
+}
+
+/// Algorithm 1 in C and ours: the same packets in the same order.
+#[test]
+fn a_queue_of_another_process_merges_the_same_updates() {
+    let ours = Ran::ours(OLAF, &["capture.pcap=true"]);
+    let own = ours.valid();
+    let words = [&["--protocol", "olaf", "--mbps", "4"], OLAF_WORDS].concat();
+    let coupled = Ran::coupled(OLAF, &words, &["capture.pcap=true", "transport.on_wire=ours"]);
+    let (manifest, balance) = (coupled.valid(), &own["balance"]);
+    let device = &manifest["counters"]["device"];
+    let dropped: u64 = balance["dropped"].as_object().into_iter().flatten().map(|(_, n)| number(n)).sum();
+    assert!(number(&device["device.merged"]) > 100 && dropped > 0, "{device} {balance}");
+    assert_eq!(number(&device["device.full"]), dropped, "{device} {balance}");
+    let (ours, theirs) = (payloads(&ours, 0), payloads(&coupled, 0));
+    for (i, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
+        assert_eq!(ours, theirs, "packet {i}");
+    }
+    assert_eq!(ours.len(), theirs.len());
+}
+
+/// Links lose and double frames: workers send again, and no sum is wrong.
+#[test]
+fn sums_are_right_over_links_with_faults() {
+    let set = ["endpoint.retransmit=100us", "transport.fault_loss=0.01", "transport.fault_duplicate=0.01"];
+    let ran = Ran::coupled(SWITCHML, SWITCHML_DEVICE, &set);
+    let manifest = ran.valid();
+    let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
+    assert!(number(&balance["retransmitted"]) > 0 && number(&counters["device"]["device.repeated"]) > 0, "{manifest}");
+    assert_eq!(number(&counters["sums_wrong"]), 0);
+    let ours = Ran::ours(SWITCHML, &[]).valid();
+    assert_eq!(counters["sums_ok"], ours["counters"]["sums_ok"]);
+}
+
+/// Strict OLAF: packets are named by what they hold; lanes prove their members.
+#[test]
+fn strict_updates_of_a_coupled_queue_are_named() {
+    let words = [&["--protocol", "olaf-strict", "--mbps", "4", "--overhead", "26"], OLAF_WORDS].concat();
+    for lanes in ["false", "true"] {
+        let set = ["target.reward_filter=false".to_owned(), format!("format.lanes={lanes}")];
+        let set: Vec<_> = set.iter().map(String::as_str).collect();
+        let manifest = Ran::coupled(OLAF, &words, &set).valid();
+        let unseen = &manifest["unseen"];
+        let checked = number(&unseen["checked_by_lanes"]);
+        assert_eq!(checked > 100, lanes == "true", "{unseen}");
+        assert_eq!(number(&manifest["counters"]["sums_wrong"]), 0, "{manifest}");
+    }
+}
+
+/// A device that adds wrongly is found, as on a wire.
+#[test]
+fn wrong_sums_of_a_coupled_switch_are_found() {
+    let ran = Ran::coupled(SWITCHML, &[SWITCHML_DEVICE, &["--wrong", "0.05", "--seed", "7"]].concat(), &[]);
+    assert_eq!(ran.output.status.code(), Some(1), "{}", said(&ran.output));
+    let manifest = manifest(&ran.dir());
+    let counters = &manifest["counters"];
+    assert!(number(&counters["sums_wrong"]) > 0);
+    assert_eq!(counters["sums_wrong"], counters["device"]["device.wrong"]);
+}
+
+/// What a device may not do ends the run, which says what it was, and can be read.
+#[test]
+fn devices_that_misbehave_end_the_run() {
+    for (how, part) in [
+        ("die", "ended during the run (exit status: 7)"),
+        ("hang", "does not answer within 1s"),
+        ("silent", "closed the connection"),
+        ("back", "goes back in time"),
+        ("beyond", "up to which it was to act"),
+        ("not-done", "says that it advanced to"),
+        ("next-back", "goes back in time"),
+        ("port", "leaves by port 4, and it has 4"),
+        ("two-times", "frames of one answer leave at"),
+        ("cut", "another length than it must have"),
+        ("long", "a message has 65537 bytes"),
+        ("unknown", "a message of kind 99"),
+        ("flood", "more than 65536 frames leave at one instant"),
+    ] {
+        let words = [SWITCHML_DEVICE, &["--break", how, "--after", "50"]].concat();
+        let ran = Ran::coupled(SWITCHML, &words, &["target.lockstep.timeout=1s"]);
+        let text = said(&ran.output);
+        assert_eq!(ran.output.status.code(), Some(1), "{how}: {text}");
+        assert!(text.contains(part) && text.contains("C aggregators"), "{how}: {text}");
+        let manifest = manifest(&ran.dir());
+        assert_eq!(manifest["state"], json!("finished"), "{how}");
+        assert_eq!(manifest["validity"]["faults"][0]["code"], json!("role_failed"), "{how}: {}", manifest["validity"]);
+        assert!(number(&manifest["balance"]["sent"]) > 0, "{how}");
+    }
+}
+
+#[test]
+fn what_cannot_begin_leaves_nothing() {
+    let refused = |set: &[String], more: &[&str], code: i32, part: &str| {
+        let ran = Ran::of(SWITCHML, set, more);
+        let text = said(&ran.output);
+        assert_eq!(ran.output.status.code(), Some(code), "{text}");
+        assert!(text.contains(part), "{part:?}: {text}");
+        assert!(!ran.dir().exists(), "{part:?}: a run dir");
+    };
+    let allowed = ["--allow-launch"];
+    refused(&device(SWITCHML_DEVICE), &[], 2, "add --allow-launch");
+    refused(&device(&["--ports", "3"]), &allowed, 3, "it has 3 ports, and this network gives it 4 links");
+    refused(&device(&[SWITCHML_DEVICE, &["--break", "version-2"]].concat()), &allowed, 3, "it speaks version 2");
+    refused(&device(&["--ports", "0"]), &allowed, 3, "ended before it connected");
+    let set = |command: &str| vec!["target.kind=external".into(), format!("target.lockstep.command={command}")];
+    refused(&set("[\"/no/such/program\"]"), &allowed, 3, "cannot be started");
+    refused(&set("[]"), &allowed, 2, "names no device");
+    let late = [set("[\"sleep\", \"100\"]"), vec!["target.lockstep.timeout=200ms".into()]].concat();
+    refused(&late, &allowed, 3, "did not connect within 200ms");
+    let more = |set: &str| [device(SWITCHML_DEVICE), vec![set.to_owned()]].concat();
+    refused(&more("topology.engines=2"), &allowed, 2, "one process is one device, and this network has 3");
+    refused(&more("target.lockstep.comand=x"), &allowed, 2, "unknown key \"target.lockstep.comand\"");
+    refused(&more("target.kind=software"), &[], 0, "");
+}
+
+/// A device that is started by hand, and one that does not end when it is to.
+#[test]
+fn a_device_by_hand_connects_to_the_socket() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let socket = folder.path().join("socket").display().to_string();
+    let started = std::thread::spawn({
+        let socket = socket.clone();
+        move || {
+            eventually("the socket", || Path::new(&socket).exists());
+            Command::new(lockstep()).args(SWITCHML_DEVICE).env("PKTGEN_LOCKSTEP", socket).status().expect("it runs")
+        }
+    });
+    let set = ["target.kind=external".to_owned(), format!("target.lockstep.socket={socket}")];
+    let ran = Ran::of(SWITCHML, &set, &[]);
+    ran.valid();
+    assert!(started.join().expect("a status").success());
+    assert!(!Path::new(&socket).exists(), "the socket is removed");
+    let words = [SWITCHML_DEVICE, &["--break", "slow-end"]].concat();
+    let ran = Ran::coupled(SWITCHML, &words, &["target.lockstep.timeout=200ms"]);
+    let text = said(&ran.output);
+    assert!(ran.output.status.code() == Some(1) && text.contains("did not end within 200ms"), "{text}");
+}
+

@@ -1,0 +1,133 @@
+//! The place of a device that another process is: frames into it, its progress, and frames out of it.
+//!
+//! A frame that leaves the device at τ arrives nowhere before τ + lookahead, the least time that its links take. So all that happens
+//! up to the device's next possible departure + lookahead is handled first; then the device advances at once to the instant before
+//! the next event, or to its first departure. Frames reach it in the order of their times, and never earlier than it has advanced.
+
+use pktgen_core::Result;
+use pktgen_core::time::{HORIZON, NEVER, Serialiser, Time};
+use pktgen_core::topology::{Link, NodeId, Topology};
+use pktgen_wire::wire::frame::HEAD;
+
+use super::super::admit::admit;
+use super::super::uplink::Uplink;
+use super::{Place, Simulation, Slot, add_slot};
+use crate::frame::Frame;
+use crate::recorder::Recorder;
+use crate::target::remote::{Advanced, Remote};
+
+/// A device of another process.
+pub(super) struct RemotePlace {
+    remote: Box<dyn Remote>,
+    /// What its ports lead to, in order.
+    pub(super) uplinks: Vec<Uplink>,
+    /// The port that each link of the topology leads to; none of links elsewhere.
+    port_of: Vec<Option<u16>>,
+    /// The least time from a departure to an arrival.
+    lookahead: Time,
+    /// When the next frame can leave.
+    next: Time,
+    /// Event slot, behind all others.
+    pub(super) slot: u32,
+}
+
+impl RemotePlace {
+    /// The device at `node`.
+    pub(super) fn new(remote: Box<dyn Remote>, node: NodeId, topology: &Topology, metered: bool) -> Self {
+        let links: Vec<(usize, &Link)> = topology.ports(node).collect();
+        let port_to = |from: NodeId| links.iter().position(|(_, link)| link.to == from).map(|port| port as u16);
+        let port_of = |link: &Link| if link.to == node { port_to(link.from) } else { None };
+        let least = |link: &Link| link.delay + Serialiser::new(link.rate, link.overhead).take(HEAD as u32);
+        RemotePlace {
+            remote,
+            port_of: topology.links.iter().map(port_of).collect(),
+            lookahead: links.iter().map(|(_, link)| least(link)).min().unwrap_or(0),
+            uplinks: links.iter().map(|(index, link)| Uplink::new(*index as u32, link, metered)).collect(),
+            next: NEVER,
+            slot: 0,
+        }
+    }
+
+    /// When the device has to advance.
+    fn wake(&self) -> Time {
+        if self.next == NEVER { NEVER } else { self.next.saturating_add(self.lookahead) }
+    }
+}
+
+/// Gives devices of other processes their slots, behind all others.
+pub(super) fn add_slots(places: &mut [Place], slots: &mut Vec<Slot>) {
+    for (node, place) in (0..).zip(places) {
+        if let Place::Remote(remote) = place {
+            remote.slot = add_slot(slots, Slot::Remote { node });
+        }
+    }
+}
+
+impl Simulation {
+    /// `frame` is at the end of `link`, at a device of another process.
+    pub(super) fn arrive_remote(&mut self, node: NodeId, link: usize, frame: Frame) {
+        let Place::Remote(place) = &mut self.places[usize::from(node)] else { return };
+        let port = place.port_of[link].unwrap_or_default();
+        let taken = place.remote.frame_in(frame.t, port, self.pool.frame(&frame));
+        self.pool.release(frame.buffer);
+        if frame.t < place.next {
+            place.next = frame.t;
+            self.calendar.set(place.slot, place.wake());
+        }
+        if let Err(why) = taken {
+            self.failure = Some(why.to_string());
+        }
+    }
+
+    /// Lets the device at `node` advance to the next event, or to its first departure, and carries what leaves.
+    pub(super) fn advance_remote(&mut self, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
+        let Place::Remote(place) = &mut self.places[usize::from(node)] else { return Ok(()) };
+        self.calendar.set(place.slot, NEVER);
+        // Its slot is the last: whatever else happens, happens later.
+        let (other, _) = self.calendar.first();
+        let until = other.saturating_sub(1).min(self.until).min(HORIZON).max(place.next);
+        let (pool, facts, host, uplinks) = (&mut self.pool, &self.facts, &mut self.host, &place.uplinks);
+        let frames = &mut self.out.frames;
+        let advanced = place.remote.advance(until, &mut |port, bytes| match admit(bytes, pool, facts) {
+            Some(frame) if usize::from(port) < uplinks.len() => frames.push((port.into(), frame)),
+            Some(frame) => pool.release(frame.buffer),
+            None => host.foreign += 1,
+        });
+        match advanced {
+            Ok(Advanced { t, next }) => {
+                for (port, frame) in &mut self.out.frames {
+                    let uplink = &mut place.uplinks[*port as usize];
+                    let (_, arrives) = uplink.send(&Frame { t, ..*frame });
+                    (*port, frame.t) = (uplink.link, arrives);
+                }
+                place.next = next;
+                self.calendar.set(place.slot, place.wake());
+                self.carry();
+                // Hosts that do not react may have been handed a burst.
+                self.settle_hosts(recorder)
+            }
+            Err(why) => {
+                self.out.frames.drain(..).for_each(|(_, frame)| self.pool.release(frame.buffer));
+                self.failure = Some(why.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends devices of other processes, and adds what they counted.
+    pub(super) fn end_remotes(&mut self) {
+        for place in &mut self.places {
+            let Place::Remote(place) = place else { continue };
+            if self.failure.is_some() {
+                continue;
+            }
+            match place.remote.end() {
+                Ok(counts) => {
+                    let own = counts.into_iter().map(|(name, n)| (format!("device.{name}"), n));
+                    self.counters.device.extend(own);
+                }
+                Err(why) => self.failure = Some(why.to_string()),
+            }
+        }
+    }
+}

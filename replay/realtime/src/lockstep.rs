@@ -1,0 +1,107 @@
+//! A device of another process in virtual time: `[target.lockstep]` (docs/lockstep.md).
+//!
+//! `edge` writes frames as the device expects them, `session` speaks the protocol, `process` starts the device and ends it.
+
+mod edge;
+mod process;
+mod session;
+
+use pktgen_core::config::{Document, Value, above, settings, spans};
+use pktgen_core::topology::{NodeId, Role, Topology};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+
+use crate::plan::Plan;
+use crate::target::remote::Remote;
+use edge::Edge;
+use process::Process;
+use session::Session;
+
+settings! {
+    /// What `[target.lockstep]` says of a device of another process, in virtual time.
+    pub struct Lockstep {
+        /// Command that starts the device, word by word; it finds the path of its socket in `PKTGEN_LOCKSTEP`.
+        command: Vec<String> = [];
+        /// Path of the socket, for a device that is started by hand.
+        socket: Option<String>;
+        /// How long the device may take to connect, and for an answer, by the wall clock.
+        timeout: Span = "10s" in spans(above(0));
+    }
+}
+
+impl Lockstep {
+    /// What the experiment says; none where its device is another, or time is real.
+    pub(crate) fn named(document: &Document) -> Result<Option<Self>> {
+        let is = |key: &str, word: &str| document.get(key).map(Value::to_label).as_deref() == Some(word);
+        let in_virtual_time = document.get("transport.kind").is_none() || is("transport.kind", "virtual");
+        let Some(mut section) = document.subsection("target.lockstep")? else { return Ok(None) };
+        let own = Lockstep::read(&mut section)?;
+        let place = section.place("command");
+        section.end()?;
+        if own.command.is_empty() && own.socket.is_none() {
+            return Err(Error::config(format!(
+                "{place}: it names no device; give the words of its command, or the path of a socket in target.lockstep.socket and \
+                 start the device by hand"
+            )));
+        }
+        Ok(Some(own).filter(|_| in_virtual_time && is("target.kind", "external")))
+    }
+
+    /// Refuses to start a program that the user did not allow.
+    pub(crate) fn check_allowed(&self, allowed: bool) -> Result<()> {
+        match &self.command[..] {
+            [program, ..] if !allowed => Err(Error::config(format!(
+                "target.lockstep.command: the experiment starts a program, {program}; add --allow-launch if you trust it"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts the device, or waits for it: its node and itself.
+    pub(crate) fn open(&self, plan: &Plan, seed: u64) -> Result<(NodeId, Box<dyn Remote>)> {
+        let topology = &plan.parts.topology;
+        let node = only_device(topology)?;
+        let edge = Edge::of(plan, node)?;
+        let process = Process::start(self)?;
+        let session = Session::begin(process, topology.ports(node).count() as u16, seed)?;
+        Ok((node, Box::new(edge.around(session))))
+    }
+}
+
+/// The device of a network that has one only.
+fn only_device(topology: &Topology) -> Result<NodeId> {
+    let mut devices = (0..).zip(&topology.nodes).filter(|(_, node)| node.role == Role::Device).map(|(id, _)| id);
+    match (devices.next(), devices.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(Error::config(format!(
+            "target.lockstep: one process is one device, and this network has {}; use topology.kind = \"bottleneck\", \"star\", or \
+             \"rack\" with one engine",
+            topology.nodes.iter().filter(|node| node.role == Role::Device).count()
+        ))),
+    }
+}
+
+impl Plan {
+    /// Refuses what a device of another process cannot do in virtual time.
+    pub(crate) fn check_lockstep(&self) -> Result<()> {
+        only_device(&self.parts.topology)?;
+        if self.spec.capture.goal.is_some() {
+            return Err(Error::config(
+                "capture.goal: whether a goal is reached is known from the books of devices, and a device of another process \
+                 (target.lockstep) keeps none; use capture.until",
+            ));
+        }
+        if self.parts.facts.flows.is_some() {
+            return Err(Error::config(
+                "target.lockstep: devices that reduce along a plan are ours; leave the plan out, or use target.kind = \"software\"",
+            ));
+        }
+        if self.spec.workers.cluster_of.contains(&pktgen_core::record::NO_CLUSTER) {
+            return Err(Error::config(
+                "workload: background traffic says nothing of itself in its frames; it is for devices of ours (target.kind = \
+                 \"software\")",
+            ));
+        }
+        Ok(())
+    }
+}

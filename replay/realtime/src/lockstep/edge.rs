@@ -1,0 +1,111 @@
+//! Frames as the device expects them: by the layout of `transport.on_wire` and with the profile's addresses, where the experiment
+//! has them; and with our header again on the way back.
+
+use pktgen_core::Result;
+use pktgen_core::time::Time;
+use pktgen_core::topology::{NodeId, Role};
+use pktgen_wire::device::{GROWTH_MAX, Translator};
+
+use super::session::Session;
+use crate::dialect::Dialect;
+use crate::plan::Plan;
+use crate::target::remote::{Advanced, Remote};
+use crate::transport::End;
+
+/// What stands between one side of the network and the device, as at the end of a cable.
+struct Side {
+    dialect: Option<Box<dyn Dialect>>,
+    translator: Option<Translator>,
+}
+
+/// What stands between the network and the device.
+pub(super) struct Edge {
+    /// The workers', and the server's.
+    sides: [Side; 2],
+    /// Of each port of the device: the side that it leads to.
+    side_of: Vec<usize>,
+    /// Room for a frame, twice.
+    rooms: [Vec<u8>; 2],
+}
+
+/// An edge and the device behind it.
+pub(super) struct Coupled {
+    edge: Edge,
+    session: Session,
+}
+
+impl Edge {
+    /// The edge of the device at `node`.
+    pub(super) fn of(plan: &Plan, node: NodeId) -> Result<Edge> {
+        let (transport, traffic, topology) = (&plan.spec.transport, plan.parts.traffic(), &plan.parts.topology);
+        let exchanged = transport.middleware.declaring(|it| it.addresses).next().is_some();
+        let side = |end: End| -> Result<Side> {
+            let dialect = transport.dialect.map_or(Ok(None), |kind| (kind.open)(&traffic))?;
+            let outer = transport.outer.as_ref().filter(|_| exchanged);
+            Ok(Side { dialect, translator: outer.map(|outer| outer.translator(end)) })
+        };
+        let room = vec![0; transport.wire_bytes(plan.parts.frame_bytes) + GROWTH_MAX];
+        let is_host = |to: NodeId| matches!(topology.nodes[usize::from(to)].role, Role::Host(_));
+        Ok(Edge {
+            sides: [side(End::Workers)?, side(End::Server)?],
+            side_of: topology.ports(node).map(|(_, link)| usize::from(!is_host(link.to))).collect(),
+            rooms: [room.clone(), room],
+        })
+    }
+
+    /// Puts it around a device.
+    pub(super) fn around(self, session: Session) -> Coupled {
+        Coupled { edge: self, session }
+    }
+}
+
+impl Side {
+    /// A copy of a frame of ours, as the device expects it.
+    fn outward<'a>(&mut self, frame: &'a [u8], copy: usize, rooms: &'a mut [Vec<u8>; 2]) -> &'a [u8] {
+        let [first, second] = rooms;
+        let written = match self.dialect.as_mut().and_then(|dialect| dialect.copy(frame, copy, first)) {
+            Some(len) => &first[..len],
+            None => frame,
+        };
+        match self.translator.as_ref().and_then(|translator| translator.outward(written, second)) {
+            Some(len) => &second[..len],
+            None => written,
+        }
+    }
+
+    /// A frame of the device that left at `t`, with our addresses and header.
+    fn inward<'a>(&mut self, frame: &'a [u8], t: Time, rooms: &'a mut [Vec<u8>; 2]) -> &'a [u8] {
+        let [first, second] = rooms;
+        let ours = match self.translator.as_ref().and_then(|translator| translator.inward(frame, second)) {
+            Some(len) => &second[..len],
+            None => frame,
+        };
+        match self.dialect.as_mut().and_then(|dialect| dialect.inward(ours, t, first)) {
+            Some(len) => &first[..len],
+            None => ours,
+        }
+    }
+}
+
+impl Remote for Coupled {
+    fn frame_in(&mut self, t: Time, port: u16, frame: &[u8]) -> Result<()> {
+        let Edge { sides, side_of, rooms } = &mut self.edge;
+        let side = &mut sides[side_of[usize::from(port)]];
+        let copies = side.dialect.as_ref().map_or(1, |dialect| dialect.copies(frame));
+        for copy in 0..copies {
+            self.session.frame_in(t, port, side.outward(frame, copy, rooms))?;
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, until: Time, each: &mut dyn FnMut(u16, &[u8])) -> Result<Advanced> {
+        let Edge { sides, side_of, rooms } = &mut self.edge;
+        self.session.advance(until, &mut |t, port, frame| {
+            each(port, sides[side_of[usize::from(port)]].inward(frame, t, rooms));
+        })
+    }
+
+    fn end(&mut self) -> Result<Vec<(String, u64)>> {
+        self.session.end()
+    }
+}

@@ -1,0 +1,162 @@
+//! The process that is the device: started with the path of a socket, or by hand; ended with the run.
+#![expect(unsafe_code, reason = "asks the kernel to end the device with the run")]
+
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use pktgen_core::time::NS;
+use pktgen_core::{Error, Result};
+
+use super::Lockstep;
+use crate::clock::Stopwatch;
+use crate::driver::real_time::drop_privileges;
+
+/// Where the device finds the path of its socket.
+const VARIABLE: &str = "PKTGEN_LOCKSTEP";
+/// Between two looks whether the device has connected, or has ended.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A device that has connected.
+pub(super) struct Process {
+    /// What it is called in messages.
+    pub(super) name: String,
+    /// Its connection.
+    pub(super) stream: UnixStream,
+    /// How long it may take for an answer.
+    pub(super) timeout: Duration,
+    child: Option<Running>,
+}
+
+/// A child that does not outlive its run.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A path that is removed when it is no longer needed, with its folder if that was made for it.
+struct Socket {
+    path: PathBuf,
+    folder: Option<PathBuf>,
+}
+
+impl Socket {
+    /// The path that the user chose, or a new one that only this user reaches.
+    fn of(chosen: Option<&String>) -> Result<Socket> {
+        if let Some(path) = chosen {
+            return Ok(Socket { path: path.into(), folder: None });
+        }
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("pktgen-lockstep-{}-{number}", std::process::id()));
+        std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(Error::io("create folder", &folder))?;
+        Ok(Socket { path: folder.join("socket"), folder: Some(folder) })
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
+impl Process {
+    /// Starts the device, if the experiment says how, and waits until it has connected.
+    pub(super) fn start(lockstep: &Lockstep) -> Result<Process> {
+        let timeout = Duration::from_nanos((lockstep.timeout.ps() / NS).max(1) as u64);
+        let socket = Socket::of(lockstep.socket.as_ref())?;
+        let listener = UnixListener::bind(&socket.path).map_err(Error::io("listen at", &socket.path))?;
+        listener.set_nonblocking(true).map_err(Error::io("listen at", &socket.path))?;
+        let mut child = match &lockstep.command[..] {
+            [] => None,
+            words => Some(Running(spawn(words, &socket.path)?)),
+        };
+        let name = lockstep.command.first().map_or("the device", String::as_str).to_owned();
+        let stream = accept(&listener, &name, &mut child, timeout)?;
+        Ok(Process { name, stream, timeout, child })
+    }
+
+    /// How the device ended, if it does within its time.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        let (child, since) = (self.child.as_mut()?, Stopwatch::start());
+        loop {
+            match child.0.try_wait() {
+                Ok(None) if since.elapsed() < self.timeout => std::thread::sleep(LOOK),
+                Ok(status) => return status,
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Whether it is a child of this process.
+    pub(super) fn is_own(&self) -> bool {
+        self.child.is_some()
+    }
+}
+
+/// Starts the command. The device ends with the thread that runs the experiment, whatever ends that, and has none of our rights.
+fn spawn(words: &[String], socket: &Path) -> Result<Child> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).env(VARIABLE, socket).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+    let end_with_us = || {
+        drop_privileges(&[])?;
+        // SAFETY: takes numbers only; concerns the child, between fork and exec.
+        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: only system calls that are allowed between fork and exec; nothing is allocated.
+    unsafe { command.pre_exec(end_with_us) };
+    command.spawn().map_err(|e| {
+        Error::Host(format!("target.lockstep.command: {} cannot be started: {e}; give a path, or a program of PATH", words[0]))
+    })
+}
+
+/// Waits for the device's connection.
+fn accept(
+    listener: &UnixListener,
+    name: &str,
+    child: &mut Option<Running>,
+    timeout: Duration,
+) -> Result<UnixStream> {
+    let since = Stopwatch::start();
+    let refused = |e: io::Error| Error::Host(format!("target.lockstep: the connection of {name} failed: {e}"));
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).map_err(refused)?;
+                stream.set_read_timeout(Some(timeout)).map_err(refused)?;
+                stream.set_write_timeout(Some(timeout)).map_err(refused)?;
+                return Ok(stream);
+            }
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+            Err(e) => return Err(refused(e)),
+        }
+        if let Some(Ok(Some(status))) = child.as_mut().map(|child| child.0.try_wait()) {
+            return Err(Error::Host(format!(
+                "target.lockstep: {name} ended before it connected ({status}); it has to connect to the socket whose path is in \
+                 {VARIABLE}"
+            )));
+        }
+        if since.elapsed() >= timeout {
+            return Err(Error::Host(format!(
+                "target.lockstep: {name} did not connect within {timeout:?}; it has to connect to the socket whose path is in \
+                 {VARIABLE} (target.lockstep.timeout)"
+            )));
+        }
+        std::thread::sleep(LOOK);
+    }
+}

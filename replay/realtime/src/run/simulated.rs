@@ -1,0 +1,62 @@
+//! A run in virtual time: simulated and concluded; settled from its records where a device of another process kept no books.
+
+use pktgen_core::Result;
+use pktgen_core::record::{Fault, Manifest};
+use pktgen_core::seed::drawn;
+use pktgen_core::time::HORIZON;
+use pktgen_core::topology::NodeId;
+use pktgen_workload::workload::Source;
+
+use super::Task;
+use super::conclude::conclude;
+use super::real::settle_outcome;
+use crate::capture::{Records, RunDir, write_manifest};
+use crate::driver::real_time::Progress;
+use crate::driver::virtual_time::Simulation;
+use crate::plan::Plan;
+use crate::target::remote::Remote;
+
+/// A device of another process, at its node.
+type Coupling = Option<(NodeId, Box<dyn Remote>)>;
+
+/// A worker's backlog is recorded when it is made, with the later times at which it leaves: all that was sent is settled before what
+/// arrived.
+const SLACK: i64 = HORIZON / 2;
+
+/// Starts the device of `plan`, if it is a process, and if that is allowed.
+pub(super) fn open(plan: &Plan, seed: u64, launches: bool) -> Result<Coupling> {
+    let Some(lockstep) = &plan.spec.transport.lockstep else { return Ok(None) };
+    lockstep.check_allowed(launches)?;
+    lockstep.open(plan, seed).map(Some)
+}
+
+/// Runs `plan` and writes its run dir. `before` says which random numbers had been drawn before it was planned.
+pub(super) fn run(
+    plan: Plan,
+    remote: Coupling,
+    source: &dyn Fn() -> Result<Box<dyn Source>>,
+    manifest: &mut Manifest,
+    mut recorder: RunDir,
+    task: &Task,
+    before: u64,
+) -> Result<()> {
+    let (until, records) = (plan.spec.capture.until, plan.spec.capture.records);
+    let has_books = remote.is_none();
+    let simulation = Simulation::beside(plan.parts, remote);
+    let mut told = |sent| (task.progress)(Progress { sent, ..Progress::default() });
+    let mut outcome = simulation.run(until, task.stop, &mut recorder, &mut told)?;
+    manifest.uses_chance = drawn() != before;
+    if has_books {
+        conclude(manifest, outcome);
+        return recorder.finish(manifest);
+    }
+    let (path, files) = recorder.close()?;
+    manifest.files = files;
+    if records == Records::Full {
+        settle_outcome(manifest, &path, source, outcome, SLACK)?;
+    } else {
+        outcome.faults.push(Fault::NotSettled { records: records.to_string() });
+        conclude(manifest, outcome);
+    }
+    write_manifest(&path, manifest)
+}
