@@ -13,6 +13,7 @@ const UNSAFE: &[&str] = &[
     "replay/realtime/src/driver/real_time/thread.rs",
     "replay/realtime/src/launch/kernel.rs",
     "replay/simd/src/lanes.rs",
+    "replay/realtime/src/lockstep/process.rs",
     "replay/realtime/src/transport/af_xdp.rs",
     "replay/realtime/src/transport/bpf.rs",
     "replay/realtime/src/transport/ethtool.rs",

@@ -233,7 +233,9 @@ impl Document {
         match self.get(path) {
             None => Ok(None),
             Some(Value::Table(table)) => Ok(Some(Section::new(path, table.clone(), Origin::Default))),
-            Some(value) => Err(Error::config(format!("\"{path}\" is {}; it must be a section, [{path}]", value.kind()))),
+            Some(value) => {
+                Err(Error::config(format!("\"{path}\" is {}; it must be a section, [{path}]", value.kind())))
+            }
         }
     }
 

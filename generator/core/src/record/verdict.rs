@@ -128,7 +128,7 @@ findings! {
     Note {
         /// The device keeps no books.
         NoBooks = "no_books" { sent: u64, unaccounted: u64 } =>
-            "the device is hardware and keeps no books: {unaccounted} of {sent} transmissions are unaccounted for (merged, replaced or \
+            "the device keeps no books: {unaccounted} of {sent} transmissions are unaccounted for (merged, replaced or \
              lost)";
         /// The device keeps no books and forwards.
         Lost = "lost" { sent: u64, lost: u64 } =>

@@ -28,8 +28,8 @@ use crate::recorder::Recorder;
 use crate::target::context::{Context, Outbox};
 use crate::target::device::Device;
 use crate::target::meter::Meter;
-use crate::target::remote::Remote;
 use crate::target::program::Program;
+use crate::target::remote::Remote;
 use remote::RemotePlace;
 
 enum Place {

@@ -121,17 +121,15 @@ fn spawn(words: &[String], socket: &Path) -> Result<Child> {
     // SAFETY: only system calls that are allowed between fork and exec; nothing is allocated.
     unsafe { command.pre_exec(end_with_us) };
     command.spawn().map_err(|e| {
-        Error::Host(format!("target.lockstep.command: {} cannot be started: {e}; give a path, or a program of PATH", words[0]))
+        Error::Host(format!(
+            "target.lockstep.command: {} cannot be started: {e}; give a path, or a program of PATH",
+            words[0]
+        ))
     })
 }
 
 /// Waits for the device's connection.
-fn accept(
-    listener: &UnixListener,
-    name: &str,
-    child: &mut Option<Running>,
-    timeout: Duration,
-) -> Result<UnixStream> {
+fn accept(listener: &UnixListener, name: &str, child: &mut Option<Running>, timeout: Duration) -> Result<UnixStream> {
     let since = Stopwatch::start();
     let refused = |e: io::Error| Error::Host(format!("target.lockstep: the connection of {name} failed: {e}"));
     loop {

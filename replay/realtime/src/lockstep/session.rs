@@ -103,7 +103,9 @@ impl Session {
         }
         if ports != self.ports {
             let needed = self.ports;
-            return Err(self.wrong(format!("it has {ports} ports, and this network gives it {needed} links (topology)")));
+            return Err(
+                self.wrong(format!("it has {ports} ports, and this network gives it {needed} links (topology)"))
+            );
         }
         if clock_ps < 0 {
             return Err(self.wrong(format!("its clock has a period of {clock_ps} ps")));
@@ -191,7 +193,11 @@ impl Session {
         self.write()?;
         if self.process.is_own() {
             match self.process.ended() {
-                None => return Err(self.wrong(format!("it did not end within {:?} when it was to quit", self.process.timeout))),
+                None => {
+                    return Err(
+                        self.wrong(format!("it did not end within {:?} when it was to quit", self.process.timeout))
+                    );
+                }
                 Some(status) if !status.success() => return Err(self.wrong(format!("it ended with {status}"))),
                 Some(_) => {}
             }
@@ -274,7 +280,11 @@ impl Session {
 
     /// What the device did wrong, and when.
     fn wrong(&self, what: impl std::fmt::Display) -> Error {
-        let when = if self.reached == Time::MIN { "at the beginning".to_owned() } else { format!("after {}", Span::from_ps(self.reached)) };
+        let when = if self.reached == Time::MIN {
+            "at the beginning".to_owned()
+        } else {
+            format!("after {}", Span::from_ps(self.reached))
+        };
         Error::Host(format!("target.lockstep: {}, {when}: {what} (docs/lockstep.md)", self.process.name))
     }
 }
