@@ -273,8 +273,9 @@ fn what_cannot_begin_leaves_nothing() {
     refused(&set("[]"), &allowed, 2, "names no device");
     let late = [set("[\"sleep\", \"100\"]"), vec!["target.lockstep.timeout=200ms".into()]].concat();
     refused(&late, &allowed, 3, "did not connect within 200ms");
-    let more = |set: &str| [device(SWITCHML_DEVICE), vec![set.to_owned()]].concat();
-    refused(&more("topology.engines=2"), &allowed, 2, "one process is one device, and this network has 3");
+    let more = |set: &str| [device(SWITCHML_DEVICE), set.split(' ').map(str::to_owned).collect()].concat();
+    let several = more("topology.engines=2 endpoint.workers=trio_ml");
+    refused(&several, &allowed, 2, "one process is one device, and this network has 3");
     refused(&more("target.lockstep.comand=x"), &allowed, 2, "unknown key \"target.lockstep.comand\"");
     Ran::of(SWITCHML, &more("target.kind=software"), &[]).valid();
 }
