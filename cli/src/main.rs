@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod schemas;
 mod ui;
 
 use std::process::ExitCode;

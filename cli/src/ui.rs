@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Common;
+use pktgen_core::json_kind::JsonKind;
 use pktgen_core::printable::printable;
 use pktgen_realtime::driver::real_time::Progress;
 
@@ -51,6 +52,11 @@ impl Ui {
             let mut out = std::io::stdout().lock();
             *unwritten = writeln!(out, "{}", printable(text)).and_then(|()| out.flush()).err();
         }
+    }
+
+    /// A result as JSON, with its kind and version.
+    pub(crate) fn object(&self, kind: &JsonKind, text: &str) {
+        self.result(&kind.stamp(text));
     }
 
     /// The exit code of a program that would end with `code`: 1 instead of 0 if results could not be written, which it says.

@@ -32,6 +32,7 @@ mod simulation_tests;
 #[cfg(test)]
 mod tests;
 
+use pktgen_core::json_kind::JsonKind;
 use pktgen_core::{Error, Result};
 use serde::Serialize;
 
@@ -47,8 +48,9 @@ use pktgen_report::made::RunProvenance;
 use pktgen_report::sweep::data::SweepData;
 use pktgen_report::sweep::data::{name_of, why_invalid};
 
-/// Version of the JSON form.
-const VERSION: u32 = 1;
+/// The JSON form.
+pub const JSON: JsonKind =
+    JsonKind { name: "comparison", version: 1, about: "a comparison: `pktgen report --baseline`, compare.json" };
 /// Most runs that a sentence names.
 const NAMED_MAX: usize = 3;
 
@@ -98,8 +100,6 @@ pub struct Versus {
 pub struct Comparison {
     /// What made the runs of the new side: version and commit.
     pub tool: String,
-    /// Version of this form.
-    pub version: u32,
     /// What was compared.
     pub title: String,
     /// Whether all runs are valid.
@@ -138,7 +138,8 @@ pub fn extensions() -> impl Iterator<Item = &'static str> {
 
 fn json(comparison: &Comparison) -> Result<String> {
     let text = serde_json::to_string_pretty(comparison);
-    text.map_err(|fault| Error::Invalid(format!("the comparison could not be written as JSON: {fault}")))
+    let text = text.map_err(|fault| Error::Invalid(format!("the comparison could not be written as JSON: {fault}")))?;
+    Ok(JSON.stamp(&text))
 }
 
 impl Comparison {
@@ -203,7 +204,6 @@ impl Comparison {
         let made = sides.last().map(|side| RunProvenance::of(&side.sweep)).unwrap_or_default();
         let mut comparison = Comparison {
             tool: format!("pktgen {} ({})", made.version, made.commit),
-            version: VERSION,
             title: match judged {
                 true => format!("{} against {}", names.join(", "), old.name),
                 false => format!("{} and {} ranked", old.name, names.join(", ")),

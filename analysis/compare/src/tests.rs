@@ -365,7 +365,10 @@ fn junit_has_a_case_per_judgement_and_escapes() {
 fn json_holds_it_all() {
     let comparison = against(&sweep("old", 1.0, 10), &sweep("new", 1.05, 10));
     let value: serde_json::Value = serde_json::from_str(&comparison.render("json").unwrap().unwrap()).unwrap();
-    assert_eq!((&value["version"], &value["outcome"], &value["valid"]), (&1.into(), &"worse".into(), &true.into()));
+    assert_eq!(
+        (&value["schema"], &value["outcome"], &value["valid"]),
+        (&"comparison/1".into(), &"worse".into(), &true.into())
+    );
     let first = &value["versus"][0]["judgements"][0];
     assert_eq!((&first["metric"], &first["outcome"], &first["kind"]), (&AOM.into(), &"worse".into(), &"ratio".into()));
     let effect = first["effect"]["value"].as_f64().unwrap();

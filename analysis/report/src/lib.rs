@@ -34,7 +34,7 @@ mod training_tests;
 
 pub use model::Model;
 pub use picture::CHARTS;
-pub use report::REPORTS;
+pub use report::{JSON, REPORTS};
 pub use summary::summary;
 pub use sweep::data::SweepData;
 pub use sweep::run_dirs;

@@ -18,16 +18,11 @@ use crate::sweep::data::{Labels, PointSummary, RunSummary, SweepData, matches, n
 use crate::verdict::{Verdict, compare, verdict};
 use crate::{check, picture};
 
-/// Version of the JSON form.
-const VERSION: u32 = 1;
-
 /// A report's content.
 #[derive(Debug, Clone, Serialize)]
 pub struct Model {
     /// What made the runs: version and commit.
     pub tool: String,
-    /// Version of this form.
-    pub version: u32,
     /// Name of the experiment.
     pub title: String,
     /// What it shows, by the experiment file.
@@ -130,7 +125,6 @@ impl Model {
             lead: Lead::of(sweep),
             lead_chart: lead_chart(sweep, &charts),
             tool: format!("pktgen {} ({})", made.version, made.commit),
-            version: VERSION,
             title: sweep.manifest.experiment.clone(),
             about: sweep.manifest.about.clone(),
             made,

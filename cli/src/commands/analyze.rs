@@ -16,6 +16,7 @@ use pktgen_report::sweep::Listed;
 use crate::args::Analyze;
 use crate::commands::captured;
 use crate::commands::query::ANSWERS;
+use crate::schemas;
 use crate::ui::Ui;
 
 /// Prints the lines of every run that can be read and names the others; the result is 1 if there are others or
@@ -99,7 +100,7 @@ pub(super) fn print(lines: &[Line], args: &Analyze, ui: &Ui) -> Result<()> {
         write_table(&owned, table)?;
     }
     if ui.json() {
-        chosen.iter().for_each(|line| ui.result(&line.to_json()));
+        chosen.iter().for_each(|line| ui.object(&schemas::METRIC, &line.to_json()));
         return Ok(());
     }
     let (of_all, of_one): (Vec<&Line>, Vec<&Line>) = chosen.into_iter().partition(|line| line.key().is_some());
@@ -145,7 +146,8 @@ pub(super) fn say_notes(dir: &Path, measured: &Measured, ui: &Ui) -> bool {
     let mut fails = false;
     for note in &measured.notes {
         let text = if ui.json() {
-            serde_json::json!({ "note": note.note, "run": dir, "text": note.text }).to_string()
+            let object = serde_json::json!({ "note": note.note, "run": dir, "text": note.text });
+            schemas::NOTE.stamp(&object.to_string())
         } else {
             format!("note: {}: {}", dir.display(), note.text)
         };

@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::args::{Capture, Experiment, ListenFlags, Serve};
 use crate::commands::experiment::OutFolder;
 use crate::commands::part;
+use crate::schemas;
 use crate::ui::{Ui, stop_flag};
 
 pub(super) fn run(args: Capture, ui: &Ui) -> Result<u8> {
@@ -41,7 +42,9 @@ fn count(interface: &str, serve: &Serve, allow_default_route: bool, ui: &Ui) -> 
     bar.finish_and_clear();
     let (frames, bytes) = sink.counts();
     ui.result(&match ui.json() {
-        true => json!({ "interface": interface, "frames": frames, "bytes": bytes }).to_string(),
+        true => {
+            schemas::COUNTED.stamp(&json!({ "interface": interface, "frames": frames, "bytes": bytes }).to_string())
+        }
         false => format!("{interface}: {frames} frames, {bytes} B"),
     });
     Ok(0)
@@ -74,7 +77,7 @@ fn record(interface: &str, serve: Serve, args: &ListenFlags, ui: &Ui) -> Result<
     captured.validity.notes.iter().for_each(|note| ui.note(&format!("note: {note}")));
     ui.detail(&captured.mode);
     ui.result(&match ui.json() {
-        true => in_json(&captured, &out.display().to_string()),
+        true => schemas::CAPTURED.stamp(&in_json(&captured, &out.display().to_string())),
         false => in_words(&captured.totals, &out.display().to_string()),
     });
     let nothing = idle && captured.totals.counts.captured == 0 && !stop.load(Ordering::Relaxed);

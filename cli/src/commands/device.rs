@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Captured, Device, DeviceOf};
 use crate::commands::experiment;
+use crate::schemas;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Device, ui: &Ui) -> Result<u8> {
@@ -43,7 +44,7 @@ fn compared(of: &Captured, ui: &Ui) -> Result<u8> {
     let at = if of.at == "server" { At::Server } else { At::Workers };
     let found = compare(experiment.draft(run)?, &of.capture, at)?;
     if ui.json() {
-        ui.result(&json!(found).to_string());
+        ui.object(&schemas::DEVICE_COMPARISON, &json!(found).to_string());
     } else {
         let Compared { packets, others, right, wrong, copies, passed_over, first, .. } = &found;
         if let Some(first) = first {
@@ -64,7 +65,10 @@ fn list(ui: &Ui) -> Result<u8> {
     for (name, _) in SHIPPED {
         let profile = open(name, "built in", &all().protocols)?;
         ui.result(&match ui.json() {
-            true => json!({ "kind": "devices", "name": name, "about": profile.about }).to_string(),
+            true => {
+                let object = json!({ "kind": "devices", "name": name, "about": profile.about });
+                schemas::ENTRY.stamp(&object.to_string())
+            }
             false => format!("{name:<16} {}", profile.about),
         });
     }
@@ -75,7 +79,7 @@ fn list(ui: &Ui) -> Result<u8> {
 fn show(profile: &Profile, ui: &Ui) -> Result<u8> {
     let whole = described(profile);
     if ui.json() {
-        ui.result(&whole.to_string());
+        ui.object(&schemas::DEVICE_PROFILE, &whole.to_string());
         return Ok(0);
     }
     ui.result(&format!("{}\n  {}", profile.name, profile.about));
@@ -144,11 +148,12 @@ fn checked(profile: &Profile, facts: &Facts, ui: &Ui) -> Result<u8> {
     let Checked { kept, findings } = check(profile, facts);
     if ui.json() {
         for text in &kept {
-            ui.result(&json!({ "level": "ok", "text": text }).to_string());
+            ui.object(&schemas::DEVICE_CHECK, &json!({ "level": "ok", "text": text }).to_string());
         }
         for finding in &findings {
             let level = if finding.refused { "refused" } else { "note" };
-            ui.result(&json!({ "level": level, "what": finding.what, "text": finding.text }).to_string());
+            let object = json!({ "level": level, "what": finding.what, "text": finding.text });
+            ui.object(&schemas::DEVICE_CHECK, &object.to_string());
         }
     } else {
         kept.iter().for_each(|text| ui.result(&format!("ok       {text}")));
@@ -166,7 +171,7 @@ fn checked(profile: &Profile, facts: &Facts, ui: &Ui) -> Result<u8> {
 /// Prints the entries, or writes the files of a syntax.
 fn write(job: &Job, syntax: &str, out: Option<&Path>, ui: &Ui) -> Result<u8> {
     let whole = plan(job);
-    let text = if ui.json() { whole.to_string() } else { format!("{whole:#}") };
+    let text = schemas::DEVICE_PLAN.stamp(&if ui.json() { whole.to_string() } else { format!("{whole:#}") });
     let parts: Vec<SyntaxFile> = match syntax {
         "json" => vec![("plan.json".into(), text + "\n")],
         own => of_syntax(job, own)?,

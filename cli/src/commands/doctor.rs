@@ -7,6 +7,7 @@ use pktgen_realtime::driver::real_time::Roles;
 use crate::args;
 use crate::args::Doctor;
 use crate::commands::experiment::{load, open};
+use crate::schemas;
 use crate::ui::Ui;
 
 /// Exit code of an experiment that cannot run here.
@@ -41,7 +42,7 @@ fn print(heading: &str, findings: &[Finding], ui: &Ui) {
     }
     for finding in findings {
         match serde_json::to_string(finding) {
-            Ok(line) => ui.result(&line),
+            Ok(line) => ui.object(&schemas::FINDING, &line),
             Err(error) => ui.error(&format!("a finding of {} cannot be written as JSON: {error}", finding.check)),
         }
     }

@@ -5,6 +5,7 @@ use pktgen_core::{Error, Result};
 use pktgen_realtime::draft::{CounterReading, Draft, Load, draft};
 use pktgen_realtime::run::Experiment;
 
+use crate::schemas;
 use crate::ui::Ui;
 
 /// Lines of workers for people; programs get all.
@@ -18,7 +19,8 @@ pub(super) fn run(experiment: &Experiment, frames: usize, ui: &Ui) -> Result<u8>
         draft(experiment.draft(run)?, experiment.updates(run)?, (experiment.name.as_str(), name.as_str()), frames)?;
     if ui.json() {
         let text = serde_json::to_string(&drafted);
-        ui.result(&text.map_err(|e| Error::Invalid(format!("the draft cannot be written as JSON: {e}")))?);
+        let text = text.map_err(|e| Error::Invalid(format!("the draft cannot be written as JSON: {e}")))?;
+        ui.object(&schemas::DRAFT, &text);
     } else {
         print(&drafted, ui);
     }

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::list::registries;
 use crate::args::Explain;
 use crate::commands::query::of_metric;
+use crate::schemas;
 use crate::ui::Ui;
 
 /// Label values that are listed; where there are more, what they are is said.
@@ -198,7 +199,7 @@ pub(super) fn run(args: Explain, ui: &Ui) -> Result<u8> {
     }
     for (i, entry) in chosen.iter().enumerate() {
         if ui.json() {
-            ui.result(&entry.json().to_string());
+            ui.object(&schemas::DEFINITION, &entry.json().to_string());
         } else {
             ui.result(&format!("{}{}", if i > 0 { "\n" } else { "" }, entry.text()));
         }

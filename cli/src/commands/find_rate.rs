@@ -11,6 +11,7 @@ use pktgen_records::analyze_run;
 use pktgen_registry::all;
 
 use crate::args::{FindRate, Replay};
+use crate::schemas;
 use crate::ui::{Ui, live, stop_flag};
 
 /// What a trial must keep to.
@@ -116,7 +117,7 @@ fn lost(finished: &Finished) -> Result<Result<(u64, u64), String>> {
 
 fn tell(found: &RateFound, ui: &Ui) {
     if ui.json() {
-        ui.result(&serde_json::to_string(found).unwrap_or_default());
+        ui.object(&schemas::RATE, &serde_json::to_string(found).unwrap_or_default());
         return;
     }
     for trial in &found.trials {

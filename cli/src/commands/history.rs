@@ -8,6 +8,7 @@ use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 
 use crate::args::History;
+use crate::schemas;
 use crate::ui::Ui;
 
 pub(super) fn run(args: History, ui: &Ui) -> Result<u8> {
@@ -30,19 +31,21 @@ pub(super) fn run(args: History, ui: &Ui) -> Result<u8> {
         || Rules::built_in().rules.into_iter().map(|rule| rule.metric).filter(|key| known.contains(key)).collect();
     let metrics = if args.all || !args.metric.is_empty() { args.metric } else { usual() };
     let series = history.series(&metrics);
-    let json = serde_json::to_string(&series);
-    let json = json.map_err(|fault| Error::Invalid(format!("the series could not be written as JSON: {fault}")))?;
+    let objects = series.iter().map(serde_json::to_string).collect::<std::result::Result<Vec<_>, _>>();
+    let objects =
+        objects.map_err(|fault| Error::Invalid(format!("the series could not be written as JSON: {fault}")))?;
+    let objects: Vec<_> = objects.iter().map(|object| schemas::SERIES.stamp(object)).collect();
     for path in &args.out {
         let text = match form(path) {
             Some("html") => history::page(&series),
-            Some("json") => json.clone(),
+            Some("json") => format!("[{}]", objects.join(",")),
             _ => history::text(&series),
         };
         write_whole(path, text)?;
         ui.note(&format!("history: {}", path.display()));
     }
     if ui.json() {
-        ui.result(&json);
+        objects.iter().for_each(|object| ui.result(object));
     } else {
         let text = history::text(&series);
         ui.result(if text.is_empty() { "no series" } else { text.trim_end() });

@@ -2,6 +2,7 @@
 
 mod keys;
 
+use pktgen_core::json_kind::JsonKind;
 use pktgen_core::registry::{Named, suggest};
 use pktgen_core::{Error, Result, topology};
 use pktgen_realtime::transport;
@@ -9,10 +10,13 @@ use pktgen_workload::{schedule, trace, workload};
 
 use super::shipped;
 use crate::args::List;
+use crate::schemas;
 use crate::ui::Ui;
 
 /// The kind of the built-in experiments, which no registry holds.
 const CONFIGS: &str = "configs";
+/// The kind of the versions of what is printed and written, which no registry holds either.
+const SCHEMAS: &str = "schemas";
 
 /// Names and descriptions of one registry.
 type Entries = Vec<(&'static str, &'static str)>;
@@ -59,7 +63,11 @@ pub(super) fn run(args: List, ui: &Ui) -> Result<u8> {
     if args.kind.as_deref() == Some(CONFIGS) {
         all = vec![(CONFIGS, shipped::all())];
     }
-    let kinds: Vec<_> = all.iter().map(|(kind, _)| *kind).chain([CONFIGS]).collect();
+    if args.kind.as_deref() == Some(SCHEMAS) {
+        versions(ui);
+        return Ok(0);
+    }
+    let kinds: Vec<_> = all.iter().map(|(kind, _)| *kind).chain([CONFIGS, SCHEMAS]).collect();
     if let Some(kind) = &args.kind
         && !kinds.contains(&kind.as_str())
     {
@@ -75,11 +83,28 @@ pub(super) fn run(args: List, ui: &Ui) -> Result<u8> {
         }
         for (name, about) in entries {
             if ui.json() {
-                ui.result(&serde_json::json!({ "kind": kind, "name": name, "about": about }).to_string());
+                let object = serde_json::json!({ "kind": kind, "name": name, "about": about });
+                ui.object(&schemas::ENTRY, &object.to_string());
             } else {
                 ui.result(&format!("  {name:<14} {about}"));
             }
         }
     }
     Ok(0)
+}
+
+/// The versions of what is printed and written.
+fn versions(ui: &Ui) {
+    if !ui.json() {
+        ui.result(SCHEMAS);
+    }
+    for kind in schemas::all() {
+        if ui.json() {
+            let JsonKind { name, version, about } = kind;
+            let object = serde_json::json!({ "kind": SCHEMAS, "name": name, "version": version, "about": about });
+            ui.object(&schemas::ENTRY, &object.to_string());
+        } else {
+            ui.result(&format!("  {:<20} {}", format!("{}/{}", kind.name, kind.version), kind.about));
+        }
+    }
 }

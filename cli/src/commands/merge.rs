@@ -10,6 +10,7 @@ use pktgen_registry::all;
 
 use crate::args::Merge;
 use crate::commands::experiment::say_validity;
+use crate::schemas;
 use crate::ui::Ui;
 
 pub(super) fn run(args: &Merge, ui: &Ui) -> Result<u8> {
@@ -81,8 +82,9 @@ fn shards(args: &Merge, ui: &Ui) -> Result<u8> {
     let valid = say_validity(&joined.finished, ui);
     ui.result(&if ui.json() {
         let missing = planned - runs;
-        serde_json::json!({ "out": args.out, "runs": runs, "planned": planned, "missing": missing, "twice": twice })
-            .to_string()
+        let object =
+            serde_json::json!({ "out": args.out, "runs": runs, "planned": planned, "missing": missing, "twice": twice });
+        schemas::MERGED.stamp(&object.to_string())
     } else {
         args.out.display().to_string()
     });

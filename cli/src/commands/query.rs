@@ -71,6 +71,7 @@ mod asked {
 
     use crate::args::Query;
     use crate::commands::analyze::say_notes;
+    use crate::schemas;
     use crate::ui::Ui;
 
     /// UserAnswers; the result is 1 if a run is invalid or could not be read.
@@ -111,7 +112,7 @@ mod asked {
 
     fn list(table: &QueryTable, ui: &Ui) {
         if ui.json() {
-            return table.to_json().iter().for_each(|line| ui.result(line));
+            return table.to_json().iter().for_each(|line| ui.object(&schemas::QUERY_COLUMN, line));
         }
         let needs = if table.needs.is_empty() { String::new() } else { format!(" (needs {})", table.needs) };
         ui.result(&format!("{}: a row is {}{needs}", table.name, table.row));

@@ -8,6 +8,7 @@ use pktgen_core::shard::Shard;
 use pktgen_realtime::run::Experiment;
 
 use crate::commands::experiment::say_validity;
+use crate::schemas;
 use crate::ui::{Ui, live, stop_flag};
 
 /// Runs the shard into `out` and says what came of it; a report is for the whole. The result is the exit code.
@@ -31,11 +32,11 @@ pub(super) fn run(experiment: &Experiment, shard: Shard, out: &Path, jobs: Optio
     }
     let valid = say_validity(&share.finished, ui);
     ui.result(&if ui.json() {
-        serde_json::json!({
+        let object = serde_json::json!({
             "out": out, "shard": shard.to_string(), "planned": planned, "runs": runs, "finished": finished, "kept": kept,
             "redone": redone, "valid": valid,
-        })
-        .to_string()
+        });
+        schemas::SHARD.stamp(&object.to_string())
     } else {
         ui.detail(&format!("shard {shard}: {finished} of {runs} runs, of the sweep's {planned}"));
         out.display().to_string()

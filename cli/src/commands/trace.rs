@@ -16,6 +16,7 @@ use pktgen_workload::workload;
 
 use crate::args::{Convert, Experiment, Scale, Trace};
 use crate::commands::experiment::load;
+use crate::schemas;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Trace, ui: &Ui) -> Result<u8> {
@@ -99,9 +100,8 @@ fn synth(experiment: &Experiment, out: &Path, seed: Option<u64>, values: bool, u
 
 fn made(out: &Path, manifest: &TraceManifest, ui: &Ui) {
     if ui.json() {
-        ui.result(
-            &serde_json::json!({ "trace": out, "updates": manifest.updates, "sha256": manifest.sha256 }).to_string(),
-        );
+        let object = serde_json::json!({ "trace": out, "updates": manifest.updates, "sha256": manifest.sha256 });
+        ui.object(&schemas::TRACE_MADE, &object.to_string());
     } else {
         ui.result(&format!("{}: {} updates, {}", out.display(), manifest.updates, manifest.origin));
     }
@@ -123,7 +123,7 @@ fn converted(out: &Path, manifest: &TraceManifest, ui: &Ui) {
     if ui.json() {
         let TraceManifest { updates, sha256, details, .. } = manifest;
         let object = serde_json::json!({ "trace": out, "updates": updates, "sha256": sha256, "details": details });
-        return ui.result(&object.to_string());
+        return ui.object(&schemas::TRACE_MADE, &object.to_string());
     }
     made(out, manifest, ui);
     for (key, words) in manifest.details.iter().filter(|(key, _)| !key.starts_with("from")) {
@@ -135,7 +135,10 @@ fn converted(out: &Path, manifest: &TraceManifest, ui: &Ui) {
 fn kept(original: &Path, scaled: &Path, ui: &Ui) -> Result<u8> {
     let fidelity = fidelity::compare(original, scaled)?;
     if ui.json() {
-        ui.result(&serde_json::to_string(&fidelity).map_err(|e| Error::Invalid(e.to_string()))?);
+        ui.object(
+            &schemas::TRACE_FIDELITY,
+            &serde_json::to_string(&fidelity).map_err(|e| Error::Invalid(e.to_string()))?,
+        );
     } else {
         ui.result(&fidelity.text());
     }
@@ -145,7 +148,7 @@ fn kept(original: &Path, scaled: &Path, ui: &Ui) -> Result<u8> {
 fn show(info: &Info, ui: &Ui) -> Result<()> {
     if ui.json() {
         let text = serde_json::to_string(info).map_err(|e| Error::Invalid(e.to_string()))?;
-        ui.result(&text);
+        ui.object(&schemas::TRACE_INFO, &text);
         return Ok(());
     }
     let span = |ps: f64| human::show("ns", ps / 1e3);

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::args::Verify;
 use crate::commands::experiment::{OutFolder, load};
+use crate::schemas;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Verify, ui: &Ui) -> Result<u8> {
@@ -124,7 +125,7 @@ fn check(property: &str, question: &dyn Question, solver: &Solver, folder: &mut 
     let made = folder.made.as_ref().map(|path| path.display().to_string());
     if ui.json() {
         let whole = json!({ "property": property, "name": question.name(), "solver": solver.command, "cases": objects, "folder": made });
-        ui.result(&whole.to_string());
+        ui.object(&schemas::VERIFICATION, &whole.to_string());
         return Ok(code);
     }
     rows.iter().for_each(|row| ui.result(row));
@@ -271,7 +272,7 @@ fn find_rate(property: &str, question: &dyn Question, solver: &Solver, folder: &
     let made = folder.made.as_ref().map(|path| path.display().to_string());
     if ui.json() {
         let whole = json!({ "property": property, "name": question.name(), "find": "max-rate", "cases": objects, "folder": made });
-        ui.result(&whole.to_string());
+        ui.object(&schemas::VERIFIED_RATE, &whole.to_string());
     } else if let Some(made) = made {
         ui.result(&format!("replayed: same AoM, for every counterexample above; they are in {made}"));
     }

@@ -50,6 +50,7 @@ mod roce_wires;
 mod sessions;
 mod shards;
 mod sparse_wires;
+mod stability;
 mod stalled;
 mod stopped;
 mod strict_wires;

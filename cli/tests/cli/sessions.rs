@@ -177,8 +177,19 @@ fn a_device_goes_as_shown() {
     match said {
         Err(why) => skip(Need::Netns, page, why),
         Ok(said) if !said.status.success() => skip(Need::Netns, page, String::from_utf8_lossy(&said.stderr)),
-        Ok(_) => check(page, &ROOT, |old, new| words(old) == words(new)),
+        Ok(_) => check(page, &ROOT, |old, new| words(old) == words(new) || undecided(page, old, new)),
     }
+}
+
+/// Whether the pages differ only in that five seeds of a disturbed machine decide nothing; then the verdict is skipped.
+fn undecided(page: &str, old: &str, new: &str) -> bool {
+    let judged = |line: &&str| line.contains(" against forwards: ") || line.starts_with("lanes AoM mean, cluster ");
+    let rest = |text: &str| words(&text.lines().filter(|line| !judged(line)).collect::<Vec<_>>().join("\n"));
+    let disturbed = new.contains(" against forwards: CANNOT TELL;") && rest(old) == rest(new);
+    if disturbed {
+        skip(Need::Cores, &format!("the verdict of {page}"), "five seeds beside other work cannot tell");
+    }
+    disturbed
 }
 
 #[test]

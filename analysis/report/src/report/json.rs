@@ -1,10 +1,14 @@
 //! The model as JSON: for notebooks and pipelines. Values are in the metrics' units, not rounded.
 
+use pktgen_core::json_kind::JsonKind;
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
 
 use super::Report;
 use crate::model::Model;
+
+/// The whole report.
+pub const JSON: JsonKind = JsonKind { name: "report", version: 1, about: "a report: `pktgen report`, report.json" };
 
 /// See the module.
 pub(super) struct Json;
@@ -26,6 +30,7 @@ impl Report for Json {
 
     fn render(&self, model: &Model) -> Result<String> {
         let text = serde_json::to_string_pretty(model);
-        text.map_err(|fault| Error::Invalid(format!("the report could not be written as JSON: {fault}")))
+        let text = text.map_err(|fault| Error::Invalid(format!("the report could not be written as JSON: {fault}")))?;
+        Ok(JSON.stamp(&text))
     }
 }

@@ -12,6 +12,7 @@ use pktgen_core::registry::Named;
 use crate::model::Model;
 
 pub use html::{SCROLLS, provenance as html_provenance};
+pub use json::JSON;
 pub use markdown::{plain, provenance as markdown_provenance};
 
 /// The style of a page.

@@ -12,6 +12,7 @@ use pktgen_realtime::transport::{self, RealTime};
 use pktgen_workload::{schedule, workload};
 use serde_json::json;
 
+use crate::schemas;
 use crate::ui::Ui;
 
 const HEAD: &str = "\
@@ -108,11 +109,13 @@ pub(super) fn run(kind: Option<&str>, markdown: bool, ui: &Ui) -> Result<u8> {
         for key in keys {
             let (default, range) = (key.default(), key.range());
             ui.result(&match ui.json() {
-                true => json!({
-                    "section": section, "kind": kind, "name": name, "key": key.name, "default": default, "range": range,
-                    "about": key.about,
-                })
-                .to_string(),
+                true => schemas::KEY.stamp(
+                    &json!({
+                        "section": section, "kind": kind, "name": name, "key": key.name, "default": default,
+                        "range": range, "about": key.about,
+                    })
+                    .to_string(),
+                ),
                 false => format!("    {:<16} {} [default: {default}; {range}]", key.name, key.about),
             });
         }

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::write;
 use crate::args::PlaceAtro;
+use crate::schemas;
 use crate::ui::Ui;
 
 pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
@@ -30,7 +31,7 @@ pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
         let object = json!({ "placer": "atro", "workers": workers, "rate_bps": rate_bps, "bound_bps": bound_bps,
             "optimal": optimal, "proved": proved, "flows_per_link": flows_per_link, "topology": plan,
             "cross_connects": cross_connects, "device_ports": ports });
-        ui.result(&object.to_string());
+        ui.object(&schemas::WIRING, &object.to_string());
         return Ok(0);
     }
     rows(&wiring, &inventory, ports).iter().for_each(|row| ui.result(row));

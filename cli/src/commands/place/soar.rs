@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::write;
 use crate::args::{MadeTree, PlaceSoar};
+use crate::schemas;
 use crate::ui::Ui;
 
 /// The rate of a link of rate 1 in plans: messages take their ρ in milliseconds if they have 125 kB.
@@ -52,7 +53,7 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
         args.files.write(&tree.plan("soar", &best.blue, UNIT), ui)?;
     }
     if ui.json() {
-        ui.result(&soar_object(&tree, args.k, &placed, why.as_deref()).to_string());
+        ui.object(&schemas::PLACEMENT, &soar_object(&tree, args.k, &placed, why.as_deref()).to_string());
     } else {
         soar_rows(&tree, args, &placed, why.as_deref()).iter().for_each(|row| ui.result(row));
     }
@@ -181,7 +182,7 @@ fn online(tree: &Tree, args: &PlaceSoar, workloads: &[Vec<u64>], ui: &Ui) -> Res
         let own: Vec<_> = all[0].1.iter().map(one).collect();
         let object = json!({ "placer": "soar", "switches": tree.len(), "k": args.k, "capacity": args.capacity,
             "phi": total(&all[0].1), "workloads": own, "strategies": costs });
-        ui.result(&object.to_string());
+        ui.object(&schemas::PLACEMENTS, &object.to_string());
         return Ok(0);
     }
     ui.result(&format!("{} workloads, one after the other, k = {}", workloads.len(), args.k));

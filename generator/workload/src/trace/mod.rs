@@ -22,6 +22,6 @@ pub use read::{Block, Reader};
 pub use rules::FRAME_BYTES;
 pub(crate) use rules::Rules;
 pub use scale::{ScalePlan, scale};
-pub use schema::TRACE;
+pub use schema::{TRACE, TRACE_VERSION};
 pub(crate) use stretch::Stretch;
 pub use write::{Writer, synthesise};

@@ -9,7 +9,7 @@ use crate::column::{Column, StreamTable};
 use crate::{Error, Result};
 
 /// Version of the schema; a reader refuses a newer one.
-pub(crate) const TRACE_VERSION: u32 = 1;
+pub const TRACE_VERSION: u32 = 1;
 
 static COLUMNS: [Column; 9] = [
     Column::new("t_ps", Int64, "ps", "When the update is generated, from the start of the trace."),

@@ -1,0 +1,66 @@
+//! Every kind of JSON object that commands print with `--json`: docs/stability.md. `pktgen list schemas` prints it, and
+//! `--test cli -- stability::` holds what each consists of.
+
+use pktgen_core::json_kind::JsonKind;
+use pktgen_core::plan::PLAN_VERSION;
+use pktgen_core::record::{MANIFEST_VERSION, SCHEMA_VERSION, STREAMS};
+use pktgen_workload::trace::{TRACE, TRACE_VERSION};
+
+macro_rules! kinds {
+    ($($name:ident = $word:literal / $version:literal, $about:literal;)*) => {
+        $(pub(crate) const $name: JsonKind = JsonKind { name: $word, version: $version, about: $about };)*
+        /// Those of the commands.
+        const PRINTED: &[JsonKind] = &[$($name),*];
+    };
+}
+
+kinds! {
+    CAPTURED = "captured" / 1, "what `pktgen capture --iface` recorded";
+    COUNTED = "counted" / 1, "frames that `pktgen capture --iface --count-only` counted";
+    DEFINITION = "definition" / 1, "a metric, column, code or name: `pktgen explain`";
+    DEVICE_CHECK = "device_check" / 1, "one line of `pktgen device check`";
+    DEVICE_COMPARISON = "device_comparison" / 1, "`pktgen device compare`";
+    DEVICE_PLAN = "device_plan" / 1, "entries of a control plane: `pktgen device plan`, plan.json";
+    DEVICE_PROFILE = "device_profile" / 1, "`pktgen device show`";
+    DRAFT = "draft" / 1, "`pktgen replay --dry-run`";
+    ENTRY = "entry" / 1, "a name of `pktgen list` or `pktgen device list`";
+    FINDING = "finding" / 1, "one line of `pktgen doctor`";
+    KEY = "key" / 1, "a key of an experiment: `pktgen list --keys`";
+    MERGED = "merged" / 1, "shards joined by `pktgen merge`";
+    METRIC = "metric" / 1, "a number of a run or a capture: `pktgen analyze`";
+    NOTE = "note" / 1, "a note of `pktgen analyze`, on stderr";
+    PLACEMENT = "placement" / 1, "`pktgen place soar`";
+    PLACEMENTS = "placements" / 1, "`pktgen place soar` with workloads in sequence";
+    QUERY_COLUMN = "query_column" / 1, "a column that queries know: `pktgen query --tables`";
+    RATE = "rate" / 1, "a rate that `pktgen replay --find-rate` found";
+    SERIES = "series" / 1, "a metric over time: `pktgen history`";
+    SHARD = "shard" / 1, "a share of a sweep: `pktgen replay --shard`";
+    TRACE_MADE = "trace_made" / 1, "a trace that `pktgen trace` made";
+    TRACE_FIDELITY = "trace_fidelity" / 1, "a scaled trace held against its original: `pktgen trace check --against`";
+    TRACE_INFO = "trace_info" / 1, "`pktgen trace info` and `check`";
+    VERIFICATION = "verification" / 1, "`pktgen verify`";
+    VERIFIED_RATE = "verified_rate" / 1, "`pktgen verify --find max-rate`";
+    WIRING = "wiring" / 1, "`pktgen place atro`";
+}
+
+/// A kind of object or stream of files, which has its version in a member or in its metadata.
+const fn filed(name: &'static str, version: u32, about: &'static str) -> JsonKind {
+    JsonKind { name, version, about }
+}
+
+/// All kinds of JSON objects, and all streams and files, by name.
+pub(crate) fn all() -> Vec<JsonKind> {
+    let mut all = PRINTED.to_vec();
+    all.extend([
+        pktgen_report::JSON,
+        pktgen_compare::JSON,
+        filed("history", pktgen_compare::history::VERSION, "a line of a history: member `version`"),
+        filed("manifest", MANIFEST_VERSION, "manifest.json of a run: member `version`"),
+        filed("plan", PLAN_VERSION, "a plan of `pktgen place --plan`: member `version`"),
+        filed("sweep", MANIFEST_VERSION, "sweep.json: member `version`"),
+    ]);
+    all.extend(STREAMS.iter().map(|stream| filed(stream.name, SCHEMA_VERSION, stream.row)));
+    all.push(filed(TRACE.name, TRACE_VERSION, TRACE.row));
+    all.sort_by_key(|kind| kind.name);
+    all
+}

@@ -1,0 +1,414 @@
+//! Stability of what programs read (docs/stability.md): docs/schemas.json lists the members of every kind of JSON object and
+//! the columns of every stream, with their versions. What is gone or changed without a new version fails here, also when
+//! `UPDATE_DOCS=1 cargo test --release --workspace --test cli -- stability::` writes the file anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pktgen_core::column::StreamTable;
+use pktgen_core::record::{SCHEMA_VERSION, STREAMS};
+use pktgen_testing::{Need, skip};
+use pktgen_workload::trace::{TRACE, TRACE_VERSION};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::support::{pktgen, root, text};
+
+/// A kind: version, and types by member. A `?` behind the types: not in every object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Shape {
+    version: u32,
+    members: BTreeMap<String, String>,
+}
+
+type Shapes = BTreeMap<String, Shape>;
+
+/// Objects whose keys are data; their members are listed as one, `*`.
+const MAPS: &[&str] = &[
+    "comparison.versus[].judgements[].labels",
+    "device_plan.entries",
+    "history.points[].labels",
+    "history.points[].medians",
+    "history.units",
+    "manifest.balance.dropped",
+    "manifest.balance_by_worker[].dropped",
+    "manifest.clocks",
+    "manifest.files",
+    "manifest.labels",
+    "metric.labels",
+    "report.rows[].labels",
+    "series.labels",
+    "sweep.paper[].at",
+    "sweep.paper[].values",
+    "sweep.runs[].labels",
+    "trace_made.details",
+];
+
+/// Kinds whose optional members depend on the host.
+const OF_HOST: [&str; 4] = ["captured", "counted", "finding", "rate"];
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// What was seen of a kind: per member its types, and in how many of its parents it was.
+#[derive(Default)]
+struct Seen {
+    version: u32,
+    types: BTreeMap<String, BTreeSet<&'static str>>,
+    times: BTreeMap<String, usize>,
+    parents: BTreeMap<String, usize>,
+}
+
+impl Seen {
+    fn object(&mut self, at: &str, value: &Value) {
+        *self.parents.entry(at.to_owned()).or_default() += 1;
+        for (key, value) in value.as_object().into_iter().flatten().filter(|(key, _)| *key != "schema") {
+            let member = if MAPS.contains(&at) { "*" } else { key };
+            self.member(at, member, value);
+        }
+    }
+
+    fn member(&mut self, at: &str, name: &str, value: &Value) {
+        let path = format!("{at}.{name}");
+        *self.times.entry(path.clone()).or_default() += 1;
+        self.value(&path, value);
+    }
+
+    fn value(&mut self, path: &str, value: &Value) {
+        self.types.entry(path.to_owned()).or_default().insert(type_of(value));
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.value(&format!("{path}[]"), item)),
+            Value::Object(_) => self.object(path, value),
+            _ => {}
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        let word = |(path, types): (&String, &BTreeSet<&str>)| {
+            let types = types.iter().copied().collect::<Vec<_>>().join("|");
+            let parent = path.rsplit_once('.').map_or("", |(parent, _)| parent);
+            let (times, parents) = (self.times.get(path), self.parents.get(parent));
+            let optional = times.is_some() && times < parents && !path.ends_with('*');
+            let (_, own) = path.split_once('.').unwrap_or(("", path));
+            (own.to_owned(), format!("{types}{}", if optional { "?" } else { "" }))
+        };
+        Shape { version: self.version, members: self.types.iter().map(word).collect() }
+    }
+}
+
+/// Collects objects by the kind that they say they are.
+#[derive(Default)]
+struct Collection(BTreeMap<String, Seen>);
+
+impl Collection {
+    /// Every object of the text, one a line.
+    fn lines(&mut self, text: &str) {
+        for line in text.lines().filter(|line| line.starts_with('{')) {
+            let object: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+            let stated = object["schema"].as_str().unwrap_or_else(|| panic!("no schema: {line:.200}"));
+            let (name, version) = stated.split_once('/').expect("NAME/VERSION");
+            self.add(name, version.parse().expect("a number"), &object);
+        }
+    }
+
+    fn add(&mut self, name: &str, version: u32, object: &Value) {
+        let seen = self.0.entry(name.to_owned()).or_default();
+        assert!(seen.version == 0 || seen.version == version, "{name}: versions {} and {version}", seen.version);
+        seen.version = version;
+        seen.object(name, object);
+    }
+
+    /// A file with its version in a member.
+    fn file(&mut self, name: &str, path: &Path) {
+        let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let object: Value =
+            serde_json::from_str(text.lines().next().filter(|_| name == "history").unwrap_or(&text)).expect("JSON");
+        self.add(name, object["version"].as_u64().expect("a version") as u32, &object);
+    }
+}
+
+/// Columns of a stream of files.
+fn columns((stream, version): (&StreamTable, u32)) -> Shape {
+    let word = |column: &pktgen_core::column::Column| {
+        let unit = if column.unit.is_empty() { String::new() } else { format!(" in {}", column.unit) };
+        (column.name.to_owned(), format!("{}{}{unit}", column.data.name(), if column.optional { "?" } else { "" }))
+    };
+    Shape { version, members: stream.columns.iter().map(word).collect() }
+}
+
+/// Two variants whose difference is plain, with published values and own metrics.
+const SWEEP: &str = r#"
+name = "small"
+[workload]
+clusters = 2
+workers_per_cluster = 3
+updates = 60
+[schedule]
+kind = "poisson"
+offered = "60Gbps"
+[topology]
+rate = "20Gbps"
+[sweep]
+seeds = "1..5"
+[[sweep.variants]]
+name = "FIFO"
+target.queue = "fifo"
+target.program = "forward"
+[[sweep.variants]]
+name = "Olaf"
+[report]
+baseline = "FIFO"
+[metrics.starved]
+sql = "SELECT count(*) FROM sent WHERE worker = 1"
+unit = "updates"
+better = "lower"
+about = "What worker 1 sent."
+[[paper.rows]]
+source = "Table 0"
+at.variant = "Olaf"
+loss = 0.1
+"#;
+
+/// A device of hardware, of which a capture is compared.
+const CAPTURED: &str = r#"
+name = "captured"
+[workload]
+clusters = 2
+workers_per_cluster = 2
+updates = 20
+bytes = "256B"
+[schedule]
+offered = "10Mbps"
+[topology]
+rate = "100Mbps"
+[target]
+program = "forward"
+queue = "fifo"
+slots = 512
+[transport]
+kind = "ring"
+linger = "50ms"
+tap = "tap.pcapng"
+"#;
+
+/// One case that fails, and one that holds at some rates.
+const VERIFIED: &str = r#"
+name = "v"
+[verify]
+clusters = 2
+updates = 3
+arrivals = "periodic"
+period = "1ms"
+phase = "free"
+service = "20us"
+delta_t = "4ms"
+slope = "1/delta_t"
+slots = [1, 2]
+epsilon = ["100us", "100ms"]
+"#;
+
+struct Collector {
+    folder: tempfile::TempDir,
+    found: Collection,
+}
+
+impl Collector {
+    /// Runs a command with `--json` and collects what it prints on stdout; the exit code must be `code`.
+    fn take(&mut self, code: i32, words: &str) {
+        let args: Vec<_> = words.split(' ').collect();
+        let output = pktgen(self.folder.path(), &[&["--json", "-q"], &args[..]].concat());
+        assert_eq!(output.status.code(), Some(code), "{words}: {}", text(&output.stderr));
+        self.found.lines(&text(&output.stdout));
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        fs::write(self.path(name), content).expect("writable");
+    }
+}
+
+/// Runs, reports, comparisons, histories.
+fn of_runs(all: &mut Collector) {
+    all.write("x.toml", SWEEP);
+    all.take(0, "replay x.toml --out x");
+    all.take(0, "replay x.toml --out y --set target.slots=2");
+    all.take(0, "analyze x");
+    all.take(0, "report x --history h.jsonl");
+    all.take(0, "report y --history h.jsonl");
+    let compared = pktgen(all.folder.path(), &["--json", "-q", "report", "y", "--baseline", "x"]);
+    all.found.lines(&text(&compared.stdout));
+    all.take(0, "history h.jsonl --all");
+    all.take(0, "query --tables x");
+    all.take(0, "replay x.toml --dry-run --run Olaf,seed=1");
+    all.take(0, "replay x.toml --shard 1/2 --out parts/1");
+    all.take(0, "replay x.toml --shard 2/2 --out parts/2");
+    all.take(0, "merge parts/1 parts/2 --out whole");
+    let path = all.path("x/Olaf,seed=1/manifest.json");
+    all.found.file("manifest", &path);
+    for (name, file) in [("sweep", "x/sweep.json"), ("history", "h.jsonl")] {
+        let path = all.path(file);
+        all.found.file(name, &path);
+    }
+    // One row in ten is enough to say that there are fewer.
+    all.take(0, "replay x.toml --out few --no-report --set capture.records=\"every:10\"");
+    let noted = pktgen(all.folder.path(), &["--json", "analyze", "few"]);
+    all.found.lines(&text(&noted.stderr));
+}
+
+/// Lists, definitions, what the host can do.
+fn of_lists(all: &mut Collector) {
+    for words in ["list", "list --keys", "list schemas", "list configs", "explain", "device list"] {
+        all.take(0, words);
+    }
+    all.take(0, "doctor");
+}
+
+/// Traces, planners, devices.
+fn of_others(all: &mut Collector) {
+    all.take(0, "trace synth x.toml -o t.parquet");
+    all.take(0, "trace info t.parquet");
+    all.take(0, "trace scale t.parquet -o wide.parquet --workers 12");
+    let kept = pktgen(all.folder.path(), &["--json", "-q", "trace", "check", "t.parquet", "wide.parquet"]);
+    all.found.lines(&text(&kept.stdout));
+    all.take(0, "place soar BT(8) -k 2 --plan plan.json");
+    let path = all.path("plan.json");
+    all.found.file("plan", &path);
+    all.write("loads.json", r#"[{"0":1,"1":2,"2":3,"3":4},{"3":1}]"#);
+    all.take(0, "place soar BT(8) -k 2 --workloads loads.json --capacity 1");
+    all.take(0, "place atro --workers 12 --switches 4 --ports 8 --aggregators 2 --capacity 100Gbps");
+    all.take(0, "device show alveo-u55c-olaf");
+    let table1 = root().join("configs/olaf/table1.toml").display().to_string();
+    all.take(0, &format!("device check alveo-u55c-olaf {table1}"));
+    all.take(0, &format!("device plan alveo-u55c-olaf {table1}"));
+    all.write("c.toml", CAPTURED);
+    all.take(0, "replay c.toml --out c --no-report");
+    all.take(0, "device compare c.toml c/tap-workers.pcapng");
+}
+
+/// What needs more than this program.
+fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
+    let limits = "name = \"limits\"\n[workload]\nupdates = 400\n[schedule]\noffered = \"20Mbps\"\n[topology]\nrate = \"30Mbps\"\n\
+         [target]\nprogram = \"forward\"\nqueue = \"fifo\"\n";
+    all.write("limits.toml", limits);
+    all.take(0, "replay limits.toml --find-rate --trial 100ms --precision 0.1 --out rate");
+    if Command::new("z3").arg("--version").output().is_ok() {
+        all.write("v.toml", VERIFIED);
+        all.take(1, "verify aom-fairness v.toml --out v1");
+        all.take(1, "verify aom-fairness v.toml --find max-rate --out v2");
+    } else {
+        skip(Need::Z3, "the shape of verifications", "z3 is not installed");
+        left_out.extend(["verification", "verified_rate"]);
+    }
+    let own = "mount -t sysfs sysfs /sys && ip link add name x0 type veth peer name x1 && ip link set x0 up && ip link set x1 up";
+    let count = "--json -q capture --iface x0 --for 100ms";
+    let script = format!("{own} && \"$0\" {count} --count-only && \"$0\" {count} --kind af_packet --out captured");
+    let inside = Command::new("unshare")
+        .args(["-n", "-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_pktgen")])
+        .current_dir(all.folder.path())
+        .output();
+    match inside {
+        Ok(output) if output.status.success() => all.found.lines(&text(&output.stdout)),
+        Ok(output) => {
+            skip(Need::Xdp, "the shape of captures", text(&output.stderr));
+            left_out.extend(["captured", "counted"]);
+        }
+        Err(why) => {
+            skip(Need::Netns, "the shape of captures", why);
+            left_out.extend(["captured", "counted"]);
+        }
+    }
+}
+
+/// What became of a kind since `kept` was written.
+fn changes(name: &str, kept: &Shape, now: &Shape) -> Vec<String> {
+    let mut found = Vec::new();
+    for (member, types) in &kept.members {
+        match now.members.get(member) {
+            Some(own) if own == types => {}
+            None if types.ends_with('?') && OF_HOST.contains(&name) => {}
+            Some(own) if OF_HOST.contains(&name) && own.split(['|', '?']).all(|own| types.contains(own)) => {}
+            Some(own) => found.push(format!("{name}.{member} was {types} and is {own}")),
+            None => found.push(format!("{name}.{member} ({types}) is gone")),
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_changes_without_a_new_version() {
+    let mut all = Collector { folder: tempfile::tempdir().expect("a temporary folder"), found: Collection::default() };
+    let mut left_out = Vec::new();
+    of_runs(&mut all);
+    of_lists(&mut all);
+    of_others(&mut all);
+    of_needs(&mut all, &mut left_out);
+    let listed = pktgen(all.folder.path(), &["--json", "list", "schemas"]);
+    let mut now: Shapes = all.found.0.iter().map(|(name, seen)| (name.clone(), seen.shape())).collect();
+    let streams = STREAMS.iter().map(|stream| (stream, SCHEMA_VERSION)).chain([(&TRACE, TRACE_VERSION)]);
+    now.extend(streams.map(|stream| (format!("stream {}", stream.0.name), columns(stream))));
+    let path = root().join("docs/schemas.json");
+    let kept: Shapes =
+        fs::read(&path).map_or_else(|_| Shapes::new(), |text| serde_json::from_slice(&text).expect("JSON"));
+    let mut unversioned = Vec::new();
+    for (name, kept) in &kept {
+        match now.get(name) {
+            Some(now) if now.version > kept.version => {}
+            Some(now) if now.version < kept.version => {
+                unversioned.push(format!("{name}: version {} after {}", now.version, kept.version))
+            }
+            Some(now) => unversioned.extend(changes(name, kept, now)),
+            None if left_out.contains(&&name[..]) => {}
+            None => unversioned.push(format!("{name} is gone")),
+        }
+    }
+    assert!(unversioned.is_empty(), "raise the version, and say so in CHANGELOG.md:\n{}", unversioned.join("\n"));
+    for name in left_out.iter().filter_map(|name| kept.get_key_value(*name)) {
+        now.insert(name.0.clone(), name.1.clone());
+    }
+    // What the command lists is what there is.
+    let names = |name: &str| [name.to_owned(), format!("stream {name}")];
+    for line in text(&listed.stdout).lines() {
+        let kind: Value = serde_json::from_str(line).expect("JSON");
+        let name = kind["name"].as_str().expect("a name");
+        let known = names(name).into_iter().find_map(|name| now.get(&name));
+        let known = known.unwrap_or_else(|| panic!("{name} is listed, and no command here printed it"));
+        assert_eq!(kind["version"], known.version, "{name}");
+    }
+    let whole = serde_json::to_string_pretty(&now).expect("JSON") + "\n";
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        return fs::write(&path, whole).expect("writable");
+    }
+    let added: Vec<_> = now
+        .iter()
+        .filter(|(name, shape)| kept.get(*name) != Some(shape) && !OF_HOST.contains(&&name[..]))
+        .map(|(name, _)| name)
+        .collect();
+    assert!(added.is_empty(), "new members: UPDATE_DOCS=1 writes docs/schemas.json anew: {added:?}");
+}
+
+#[test]
+fn what_is_gone_or_changed_is_named() {
+    let shape = |members: &[(&str, &str)]| Shape {
+        version: 1,
+        members: members.iter().map(|(name, types)| ((*name).to_owned(), (*types).to_owned())).collect(),
+    };
+    let kept = shape(&[("a", "number"), ("b", "string?")]);
+    assert!(changes("x", &kept, &shape(&[("a", "number"), ("b", "string?"), ("c", "null")])).is_empty());
+    assert_eq!(changes("x", &kept, &shape(&[("a", "string"), ("b", "string?")])), ["x.a was number and is string"]);
+    assert_eq!(changes("x", &kept, &shape(&[("a", "number")])), ["x.b (string?) is gone"]);
+    assert!(changes("finding", &kept, &shape(&[("a", "number")])).is_empty(), "it depends on the host");
+    assert_eq!(changes("finding", &kept, &shape(&[("b", "string")])), ["finding.a (number) is gone"]);
+}
