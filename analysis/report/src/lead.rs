@@ -148,12 +148,14 @@ impl Lead {
     /// The question of a sweep, and its answer.
     pub(crate) fn of(sweep: &SweepData) -> Lead {
         let name = &sweep.manifest.experiment;
-        match Subject::of(sweep) {
+        let lead = match Subject::of(sweep) {
             None => Lead { question: format!("What does {name} measure?"), ..Lead::default() },
             Some(Subject::Baseline(against, base)) => against_baseline(sweep, against, base),
             Some(Subject::Variants(key)) => among(sweep, &key),
             Some(Subject::Metrics(keys)) => of_metrics(sweep, &keys),
-        }
+        };
+        let own = sweep.manifest.report.question.clone();
+        Lead { question: own.unwrap_or(lead.question), ..lead }
     }
 
     /// Lines beyond the first few are shown on demand.

@@ -15,8 +15,12 @@ fn sweep(seeds: u64) -> (tempfile::TempDir, SweepData) {
 
 #[test]
 fn variants_answer_against_the_baseline_with_their_intervals() {
-    let (_dir, sweep) = sweep(5);
+    let (_dir, mut sweep) = sweep(5);
+    sweep.manifest.report.question = Some("Is a queue of one's own worth it?".into());
+    let asked = Lead::of(&sweep);
+    sweep.manifest.report.question = None;
     let lead = Lead::of(&sweep);
+    assert_eq!((&asked.question[..], asked.answers.len()), ("Is a queue of one's own worth it?", lead.answers.len()));
     assert_eq!(lead.question, "How much younger are models than with fifo?");
     let [olaf] = lead.answers.as_slice() else { panic!("one line: {:?}", lead.answers) };
     assert_eq!((olaf.name.as_str(), olaf.told.as_str(), olaf.class), ("olaf", "better at all 2 points", "better"));

@@ -217,7 +217,7 @@ fn reports_say_what_was_run() {
     }
     let json: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(dir.join("changed/report.json")).expect("written")).expect("JSON");
-    assert_eq!((&json["version"], json["made"]["overrides"][1].as_str()), (&1.into(), Some("topology.rate=10Gbps")));
+    assert_eq!((&json["schema"], json["made"]["overrides"][1].as_str()), (&"report/1".into(), Some("topology.rate=10Gbps")));
     let tool =
         format!("pktgen {} ({})", json["made"]["version"].as_str().unwrap(), json["made"]["commit"].as_str().unwrap());
     assert_eq!(json["tool"], tool.as_str());
@@ -310,8 +310,8 @@ fn histories_grow_by_a_line_per_run() {
     assert_eq!(exits(dir, &["report", "--history", "h.jsonl"], 0), shown);
     assert!(fs::read_to_string(dir.join("h.html")).expect("written").contains("<polyline"));
     let series: serde_json::Value =
-        serde_json::from_str(&exits(dir, &["history", "h.jsonl", "--metric", "loss", "--json"], 0)).expect("JSON");
-    assert_eq!((series.as_array().map(Vec::len), &series[0]["metric"]), (Some(1), &"loss".into()));
+        serde_json::from_str(&exits(dir, &["history", "h.jsonl", "--metric", "loss", "--json"], 0)).expect("one line");
+    assert_eq!((&series["schema"], &series["metric"]), (&"series/1".into(), &"loss".into()));
     refuses(dir, &["history", "h.jsonl", "--metric", "losss"], &["did you mean \"loss\"?"]);
     refuses(dir, &["history", "h.jsonl", "-o", "h.pdf"], &["h.pdf"]);
     fs::write(dir.join("h.jsonl"), format!("{text}{{\"version\":1,\"ru")).expect("writable");

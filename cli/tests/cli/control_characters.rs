@@ -64,9 +64,9 @@ fn names_of_variants_are_shown_in_every_form_of_a_report() {
         is_clean(&path.display().to_string(), &fs::read(path).expect("a file"));
     }
     // JSON says the very names.
-    let printed = prints(folder, &["history", "h.jsonl", "--json"], 0);
+    let printed = prints(folder, &["history", "h.jsonl", "--json"], 0).trim_end().replace('\n', ",");
     let written = fs::read_to_string(folder.join("out/report.json")).expect("a file");
-    for json in [printed, written] {
+    for json in [format!("[{printed}]"), written] {
         let value: Value = serde_json::from_str(&json).unwrap_or_else(|why| panic!("{why}: {json}"));
         let text = value.to_string();
         assert!(NAMES.iter().all(|name| text.contains(&Value::from(*name).to_string())), "{text}");

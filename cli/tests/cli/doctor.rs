@@ -52,8 +52,8 @@ fn findings(before: &[&str], args: &[&str]) -> Vec<Value> {
     let found: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     for finding in &found {
         let fields: Vec<_> = finding.as_object().expect("an object").keys().map(String::as_str).collect();
-        assert_eq!(fields.len(), 6, "{fields:?}");
-        for field in ["check", "subject", "level", "value", "why", "remedy"] {
+        assert_eq!(fields.len(), 7, "{fields:?}");
+        for field in ["schema", "check", "subject", "level", "value", "why", "remedy"] {
             assert!(finding[field].is_string(), "{finding}");
         }
         assert!(["ok", "note", "warning", "cannot"].contains(&finding["level"].as_str().unwrap_or("")), "{finding}");

@@ -524,6 +524,9 @@ pub struct SweepRun {
 /// What a report of the sweep shows: `[report]`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReportPlan {
+    /// The question that stands first, instead of the one that follows from the metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
     /// Metrics of the main table, in order.
     pub metrics: Vec<String>,
     /// The variant that others are compared with.

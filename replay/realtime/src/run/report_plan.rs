@@ -9,6 +9,7 @@ use pktgen_core::{Error, Result};
 /// `[report]`; `default` are the metrics of its table where it names none.
 pub(super) fn read_report(section: &mut Section, default: &[&str]) -> Result<ReportPlan> {
     Ok(ReportPlan {
+        question: section.get_opt("question")?,
         metrics: section.get_list("metrics", default)?,
         baseline: section.get_opt("baseline")?,
         groups: read_groups(section)?,
