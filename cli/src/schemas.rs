@@ -22,6 +22,7 @@ kinds! {
     DEVICE_COMPARISON = "device_comparison" / 1, "`pktgen device compare`";
     DEVICE_PLAN = "device_plan" / 1, "entries of a control plane: `pktgen device plan`, plan.json";
     DEVICE_PROFILE = "device_profile" / 1, "`pktgen device show`";
+    DEVICE_START = "device_start" / 1, "`pktgen target check`";
     DRAFT = "draft" / 1, "`pktgen replay --dry-run`";
     ENTRY = "entry" / 1, "a name of `pktgen list` or `pktgen device list`";
     FINDING = "finding" / 1, "one line of `pktgen doctor`";

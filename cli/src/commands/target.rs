@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::args::{AllowLaunch, Experiment, Target, TargetCommand};
 use crate::commands::experiment::{load, open};
 use crate::commands::part;
+use crate::schemas;
 use crate::ui::{Ui, stop_flag};
 
 pub(super) fn run(args: Target, ui: &Ui) -> Result<u8> {
@@ -24,14 +25,15 @@ fn check(experiment: &Experiment, run: Option<&str>, launch: AllowLaunch, ui: &U
     let run = run.map_or_else(|| Ok(&experiment.runs[0]), |name| experiment.choose(Some(name)))?;
     let found = match experiment.check_device(run, &stop_flag()) {
         Err(Error::Invalid(why)) if ui.json() => {
-            ui.result(&json!({ "ready": false, "why": why }).to_string());
+            ui.object(&schemas::DEVICE_START, &json!({ "ready": false, "why": why }).to_string());
             return Ok(1);
         }
         other => other?,
     };
     if ui.json() {
         let (command, facts, stop) = (&found.command, &found.facts, &found.stop);
-        ui.result(&json!({ "ready": true, "command": command, "facts": facts, "stop": stop }).to_string());
+        let object = json!({ "ready": true, "command": command, "facts": facts, "stop": stop });
+        ui.object(&schemas::DEVICE_START, &object.to_string());
     } else {
         ui.result(&format!("command        {}", found.command.join(" ")));
         for (name, text) in &found.facts {

@@ -217,7 +217,10 @@ fn reports_say_what_was_run() {
     }
     let json: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(dir.join("changed/report.json")).expect("written")).expect("JSON");
-    assert_eq!((&json["schema"], json["made"]["overrides"][1].as_str()), (&"report/1".into(), Some("topology.rate=10Gbps")));
+    assert_eq!(
+        (&json["schema"], json["made"]["overrides"][1].as_str()),
+        (&"report/1".into(), Some("topology.rate=10Gbps"))
+    );
     let tool =
         format!("pktgen {} ({})", json["made"]["version"].as_str().unwrap(), json["made"]["commit"].as_str().unwrap());
     assert_eq!(json["tool"], tool.as_str());

@@ -312,24 +312,31 @@ fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
         skip(Need::Z3, "the shape of verifications", "z3 is not installed");
         left_out.extend(["verification", "verified_rate"]);
     }
+    for (name, script) in [("dead.toml", "exit 3"), ("started.toml", "echo x > /tmp/ready; exec sleep 60")] {
+        let path = root().join("cli/tests/cli/support/bench/olaf.toml");
+        let bench = fs::read_to_string(path).expect("an experiment");
+        let launch = format!("command = [\"sh\", \"-c\", \"{script}\"]\nports = [\"e0\", \"e1\"]");
+        let ready = "ready = \"file\"\nfile = \"/tmp/ready\"";
+        all.write(name, &format!("{bench}\n[target.launch]\n{launch}\n{ready}\n"));
+    }
     let own = "mount -t sysfs sysfs /sys && ip link add name x0 type veth peer name x1 && ip link set x0 up && ip link set x1 up";
     let count = "--json -q capture --iface x0 --for 100ms";
-    let script = format!("{own} && \"$0\" {count} --count-only && \"$0\" {count} --kind af_packet --out captured");
+    let check = "--json -q target check --allow-launch";
+    let script = format!(
+        "{own} && \"$0\" {count} --count-only && \"$0\" {count} --kind af_packet --out captured && \
+         {{ \"$0\" {check} dead.toml; \"$0\" {check} started.toml; }}"
+    );
     let inside = Command::new("unshare")
         .args(["-n", "-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_pktgen")])
         .current_dir(all.folder.path())
         .output();
-    match inside {
-        Ok(output) if output.status.success() => all.found.lines(&text(&output.stdout)),
-        Ok(output) => {
-            skip(Need::Xdp, "the shape of captures", text(&output.stderr));
-            left_out.extend(["captured", "counted"]);
-        }
-        Err(why) => {
-            skip(Need::Netns, "the shape of captures", why);
-            left_out.extend(["captured", "counted"]);
-        }
-    }
+    let why = match &inside {
+        Ok(output) if output.status.success() => return all.found.lines(&text(&output.stdout)),
+        Ok(output) => text(&output.stderr),
+        Err(why) => why.to_string(),
+    };
+    skip(Need::Xdp, "the shape of captures and of launched devices", why);
+    left_out.extend(["captured", "counted", "device_start"]);
 }
 
 /// What became of a kind since `kept` was written.
