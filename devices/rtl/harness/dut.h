@@ -1,0 +1,40 @@
+// What the harness needs of a top module. A device is compiled with -DDUT=Vname -DDUT_HEADER="Vname.h" and one list of counters.
+#pragma once
+
+#include <cstdint>
+
+// Ports of a word stream, as Verilator has them.
+struct StreamIn {
+    uint32_t *data;
+    uint64_t *keep;
+    uint8_t *last, *valid, *ready, *user;
+};
+struct StreamOut {
+    uint32_t *data;
+    uint64_t *keep;
+    uint8_t *last, *valid, *ready;
+    uint32_t *user;
+};
+
+class Dut {
+public:
+    Dut();
+    ~Dut();
+    void half(bool high);  // sets the clock and evaluates
+    void evaluate();
+    bool busy() const;
+    void reset(bool on);
+    void configure(bool valid, unsigned address, uint64_t value);
+
+    int ins = 0, outs = 0;
+    StreamIn in[2];
+    StreamOut out[2];
+
+    static const char *name;
+    static const char *const *counter_names;  // ends with a null
+    uint64_t counter(int index) const;
+
+private:
+    struct Model;
+    Model *model;
+};
