@@ -2,6 +2,7 @@
 // arrives. Bytes lie as on the wire: byte 0 of a word in bits 7..0. A frame of more than WORDS words is taken and marked `long`.
 module frame_store #(
     parameter WORDS = 17,
+    parameter AT_BITS = 5,          // of the number of a word
     parameter PORT_BITS = 5
 ) (
     input  wire                 clk,
@@ -20,17 +21,17 @@ module frame_store #(
     output wire                 long,
     output wire [PORT_BITS-1:0] port,
     input  wire                 read,
-    input  wire [4:0]           at,
+    input  wire [AT_BITS-1:0]   at,
     output reg  [511:0]         word,    // of `at`, one cycle after `read`
     output wire                 empty
 );
-    reg [511:0] memory [0:63];
+    reg [511:0] memory [0:(2<<AT_BITS)-1];
     reg [511:0] heads [0:1];
     reg [15:0] lengths [0:1];
     reg [1:0] longs, occupied;
     reg [PORT_BITS-1:0] ports [0:1];
     reg writing, reading;
-    reg [5:0] count;
+    reg [AT_BITS:0] count;
     reg over;
 
     assign s_tready = !occupied[writing];
@@ -56,13 +57,13 @@ module frame_store #(
 
     always @(posedge clk) begin
         if (read) word <= memory[{reading, at}];
-        if (taken && !beyond) memory[{writing, count[4:0]}] <= s_tdata;
+        if (taken && !beyond) memory[{writing, count[AT_BITS-1:0]}] <= s_tdata;
         if (taken && first) begin
             heads[writing] <= s_tdata;
             ports[writing] <= s_tuser;
         end
         if (taken && s_tlast) begin
-            lengths[writing] <= {4'd0, count, 6'd0} + {9'd0, kept(s_tkeep)};
+            lengths[writing] <= {{9-AT_BITS{1'b0}}, count, 6'd0} + {9'd0, kept(s_tkeep)};
             longs[writing] <= beyond;
         end
         if (rst) begin
@@ -73,7 +74,7 @@ module frame_store #(
             over <= 0;
         end else begin
             if (taken) begin
-                count <= s_tlast ? 6'd0 : beyond ? count : count + 6'd1;
+                count <= s_tlast ? 0 : beyond ? count : count + 1'b1;
                 over <= !s_tlast && beyond;
                 if (s_tlast) begin
                     occupied[writing] <= 1;

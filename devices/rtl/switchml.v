@@ -108,6 +108,8 @@ module switchml #(
             if (i < workers && worker_ip[i] == source) found = i[5:0];
     end
 
+    wire unused = &{1'b0, target};
+
     // ---- registers of slots: both sets of one slot in a word, as one access reads and writes them
     reg [2*CELL-1:0] cells [0:POOL-1];
     reg [2*CELL-1:0] pair;

@@ -71,7 +71,17 @@ void Device::drive(int64_t t) {
         *port.last = input.offset + here == frame.bytes.size();
         *port.user = static_cast<uint8_t>(frame.ports);
     }
-    for (int i = 0; i < dut->outs; i++) *dut->out[i].ready = links[i].ready(t);
+    for (int i = 0; i < dut->outs; i++) {
+        *dut->out[i].ready = links[i].ready(t);
+        if (dut->out[i].start) *dut->out[i].start = links[i].ready(t);
+    }
+    dut->time(t / 1000);
+}
+
+void Device::report(int64_t t) {
+    unsigned kind, worker, count;
+    if (dut->decided(kind, worker)) watch({t, kind, worker, 1});
+    if (dut->departed(worker, count)) watch({t, DEPARTED, worker, count});
 }
 
 // One edge of the clock; true if a frame left at it.
@@ -104,6 +114,7 @@ bool Device::edge(std::vector<Frame> &out) {
         left = true;
     }
     dut->half(true);
+    if (watch) report(t);
     cycle++;
     cycles++;
     return left;

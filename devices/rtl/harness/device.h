@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,13 @@ struct Link {
     bool ready(int64_t t) const;
     void take(int64_t t, int64_t bytes, bool last);
 };
+
+// What a queue did at an edge: 1 to 7 decide upon an arrival (olaf_queue.v), DEPARTED begins a departure.
+struct Event {
+    int64_t t;
+    unsigned kind, worker, count;
+};
+enum { DEPARTED = 8 };
 
 class Dut;  // the Verilog: dut.cpp
 
@@ -47,6 +55,7 @@ public:
     int64_t clock_ps;
     unsigned server_port = UINT32_MAX;  // frames from there enter by the second stream, where there is one
     Link links[2];
+    std::function<void(const Event &)> watch;  // called in the order of time; at one edge decisions come first
     size_t room = 4096;  // frames that wait for an input stream
 
 private:
@@ -54,6 +63,7 @@ private:
         std::deque<Frame> waiting;
         size_t offset = 0;
     };
+    void report(int64_t t);
     void drive(int64_t t);
     bool edge(std::vector<Frame> &out);
     bool idle() const;

@@ -1,4 +1,4 @@
-// What the harness needs of a top module. A device is compiled with -DDUT=Vname -DDUT_HEADER="Vname.h" and one list of counters.
+// What the harness needs of a top module; each has a file of its own.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ struct StreamOut {
     uint64_t *keep;
     uint8_t *last, *valid, *ready;
     uint32_t *user;
+    uint8_t *start;  // another frame may begin; null where nothing asks
 };
 
 class Dut {
@@ -25,6 +26,10 @@ public:
     bool busy() const;
     void reset(bool on);
     void configure(bool valid, unsigned address, uint64_t value);
+    void time(int64_t ns);
+    // What happened at the edge before: at most one arrival was decided upon, at most one departure began.
+    bool decided(unsigned &kind, unsigned &worker) const;
+    bool departed(unsigned &worker, unsigned &count) const;
 
     int ins = 0, outs = 0;
     StreamIn in[2];

@@ -20,13 +20,14 @@ void usage() {
         "usage: %s --packet IF[,IF...] [--counters FILE] | --lockstep [PATH] [--ports N]\n"
         "  --clock-ps N      period of the clock (4000: 250 MHz)\n"
         "  --rate BITS/S     of the output link (none: a word at each edge); --overhead BYTES of a frame on it; --store BYTES\n"
+        "  --trace FILE      what a queue decides and begins to send: t_ps, action, worker, count\n"
         "  --set NAME=VALUE  an entry of the tables; times without number:\n%s",
         Device::name(), table_help());
 }
 
 struct Options {
     PacketOptions packet;
-    std::string path;
+    std::string path, trace;
     bool lockstep = false;
     unsigned ports = 32;
     int64_t clock_ps = 4000;
@@ -38,7 +39,7 @@ struct Options {
 bool read_options(int count, char **words, Options &options) {
     static const option known[] = {{"packet", 1, nullptr, 'p'}, {"lockstep", 2, nullptr, 'l'}, {"ports", 1, nullptr, 'n'},
         {"clock-ps", 1, nullptr, 'c'}, {"counters", 1, nullptr, 'f'}, {"rate", 1, nullptr, 'r'}, {"overhead", 1, nullptr, 'o'},
-        {"store", 1, nullptr, 'b'}, {"set", 1, nullptr, 's'}, {}};
+        {"store", 1, nullptr, 'b'}, {"trace", 1, nullptr, 't'}, {"set", 1, nullptr, 's'}, {}};
     for (int c; (c = getopt_long(count, words, "", known, nullptr)) != -1;) {
         switch (c) {
         case 'p': {
@@ -63,6 +64,7 @@ bool read_options(int count, char **words, Options &options) {
         case 'r': options.rate = std::atof(optarg); break;
         case 'o': options.overhead = std::atoll(optarg); break;
         case 'b': options.store = std::atoll(optarg); break;
+        case 't': options.trace = optarg; break;
         case 's': options.sets.push_back(optarg); break;
         default: return false;
         }
@@ -70,6 +72,12 @@ bool read_options(int count, char **words, Options &options) {
     size_t interfaces = options.packet.interfaces.size();
     return optind == count && options.lockstep != (interfaces > 0) && interfaces <= 32 && options.ports >= 1 &&
            options.ports <= 32 && options.clock_ps >= 1 && options.rate >= 0 && options.store >= 64;
+}
+
+void write_event(FILE *trace, const Event &event) {
+    static const char *const actions[] = {"", "appended", "merged", "subsumed", "outranked", "queue_full", "reward_low", "malformed",
+        "departed"};
+    std::fprintf(trace, "%lld\t%s\t%u\t%u\n", static_cast<long long>(event.t), actions[event.kind], event.worker, event.count);
 }
 
 }  // namespace
@@ -84,10 +92,14 @@ int main(int count, char **words) {
         device.links[0].store_bytes = options.store;
         options.packet.paced = true;
     }
+    FILE *trace = options.trace.empty() ? nullptr : std::fopen(options.trace.c_str(), "w");
+    if (!options.trace.empty() && !trace) return std::perror(options.trace.c_str()), 3;
+    if (trace) device.watch = [trace](const Event &event) { write_event(trace, event); };
     std::string wrong;
     if (!write_tables(device, options.sets, wrong)) {
         std::fprintf(stderr, "device: %s\n", wrong.c_str());
         return 2;
     }
-    return options.lockstep ? lockstep(device, options.path, options.ports) : packet(device, options.packet);
+    int code = options.lockstep ? lockstep(device, options.path, options.ports) : packet(device, options.packet);
+    return trace && std::fclose(trace) != 0 ? 1 : code;
 }

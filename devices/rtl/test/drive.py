@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """pktgen's side of the lockstep protocol, for tests of devices: gives frames, advances, checks what comes.
 
-  drive.py DEVICE [OPTION...]      starts the device, whose options follow, and tries what every SwitchML device must do
+  drive.py switchml|olaf DEVICE [OPTION...]      starts the device, whose options follow, and tries what its protocol says
 """
 import json
 import os
@@ -190,21 +190,55 @@ def repeats(device, values, t):
     return alone[0][0] - t
 
 
-def main():
-    command = sys.argv[1:]
-    values = 64 if "elements=64" in command else 256
-    device = Lockstep(command)
-    assert device.clock_ps > 0 and device.ports >= 4
+def try_switchml(device, values):
     results = sums(device, random.Random(7), values)
-    t = device.now
-    latency = repeats(device, values, t)
+    latency = repeats(device, values, device.now)
     counts = device.counters()
     assert counts["results"] == results + 1, counts
     assert counts["duplicates_answered"] == 1 and counts["duplicates_dropped"] == 1, counts
-    again = device.counters()
-    assert again == counts, "counters change with frames alone"
+    return f"{results} sums of {values} values, answer after {latency} ps"
+
+
+def olaf_update(number, reward, gradients):
+    source = worker(number)[:2] + (48511,)
+    return datagram(source, (SWITCH[0], SWITCH_IP, 48510), struct.pack(f"<{len(gradients) + 1}f", reward, *gradients))
+
+
+def try_olaf(device):
+    """An update that leaves, four that wait and merge or replace, and an ACK that is stamped. 1 Gbit/s towards the server."""
+    server = 31
+    device.frame(0, 0, olaf_update(3, 1.0, [1.5] * 40))
+    out = device.run(2_000_000)
+    assert [(port, data) for _, port, data in out] == [(server, olaf_update(3, 1.0, [1.5] * 40))], out
+    # The link is busy with one update of cluster 2; meanwhile others arrive: two of cluster 0, one worker of cluster 1 twice.
+    t = 2_000_000
+    for number, reward, lane in [(6, 0.0, 9.0), (0, 1.0, 0.25), (1, 3.0, 0.5), (3, 2.0, 7.0), (3, 1.0, 8.0)]:
+        device.frame(t, number, olaf_update(number, reward, [lane] * 40))
+        t += 100_000
+    ack = datagram((SWITCH[0], SWITCH_IP, 48510), worker(1)[:2] + (48511,), bytes(5) + struct.pack("<2f", 1.0, 2.0))
+    device.frame(t, server, ack)
+    out = device.run(t + 100_000)
+    stamped = datagram((SWITCH[0], SWITCH_IP, 48510), GROUP[:2] + (48511,), bytes([0, 0, 2, 0, 3]) + struct.pack("<2f", 1.0, 2.0))
+    assert sorted(port for _, port, _ in out) == [0, 1], "both workers of cluster 0 that sent"
+    assert all(data == stamped for _, _, data in out), out[0][2][42:].hex()
+    out = device.run(t + 100_000_000)
+    assert [data for _, _, data in out] == [olaf_update(6, 0.0, [9.0] * 40), olaf_update(1, 3.0, [0.75] * 40),
+                                          olaf_update(3, 1.0, [8.0] * 40)]
+    assert device.advance(device.now)[2] == -1
+    counts = device.counters()
+    assert (counts["merged"], counts["subsumed"], counts["appended"], counts["acks"]) == (1, 1, 4, 1), counts
+    return "a merge, a replacement and a stamped ACK"
+
+
+def main():
+    protocol, *command = sys.argv[1:]
+    device = Lockstep(command)
+    assert device.clock_ps > 0 and device.ports >= 4
+    done = try_olaf(device) if protocol == "olaf" else try_switchml(device, 64 if "elements=64" in command else 256)
+    counts = device.counters()
+    assert device.counters() == counts, "counters change with frames alone"
     assert device.quit() == 0
-    print(f"{device.name}: {results} sums of {values} values, answer after {latency} ps; {json.dumps(counts)}")
+    print(f"{device.name}: {done}; {json.dumps(counts)}")
 
 
 if __name__ == "__main__":

@@ -168,6 +168,7 @@ bool same(const std::vector<Frame> &got, std::deque<Result> &wanted) {
 // So many packets for one configuration.
 bool run(unsigned workers, unsigned elements, unsigned pool, uint64_t packets, uint64_t seed) {
     Device device(4000);
+    device.room = SIZE_MAX;
     std::string wrong;
     write_tables(device, {"workers=" + std::to_string(workers), "group=239.192.0.7", "elements=" + std::to_string(elements),
         "pool=" + std::to_string(pool)}, wrong);
