@@ -49,6 +49,7 @@ module olaf #(
     input  wire [15:0]          cfg_address,
     input  wire [47:0]          cfg_data,
     output wire                 busy,
+    output wire                 still,      // nothing changes at this edge without input: the link is waited for
     // What happened to whom, in this cycle: olaf_queue.v.
     output wire [3:0]           event_kind,
     output wire [WORKER_BITS-1:0] event_worker,
@@ -137,6 +138,7 @@ module olaf #(
     wire [63:0] q_tkeep;
     wire q_tlast, q_tvalid, leaving, queue_busy, contended, held_back;
     wire [4:0] occupancy;
+    wire queue_still;
     reg around_valid, around_last, drop_long;
     reg [BLOCK_BITS:0] around_next;
     reg [63:0] around_keep;
@@ -152,7 +154,7 @@ module olaf #(
         .reward({head[45*8 +: 8], head[44*8 +: 8], head[43*8 +: 8], head[42*8 +: 8]}),
         .fetch(queue_fetch), .fetch_at(queue_at), .fetched(word), .done(queue_done),
         .start(m_start && state != AROUND), .m_tdata(q_tdata), .m_tkeep(q_tkeep), .m_tlast(q_tlast), .m_tvalid(q_tvalid),
-        .m_tready(m_tready), .leaving(leaving), .occupancy(occupancy), .busy(queue_busy), .event_kind(event_kind),
+        .m_tready(m_tready), .leaving(leaving), .occupancy(occupancy), .busy(queue_busy), .still(queue_still), .event_kind(event_kind),
         .event_worker(event_worker), .departed(departed), .departed_worker(departed_worker),
         .departed_count(departed_count), .contended(contended), .held_back(held_back));
     assign store_read = state == AROUND ? around_fetch : queue_fetch;
@@ -323,5 +325,7 @@ module olaf #(
     end
     assign busy = full || !store_empty || state != WAIT || queue_busy || around_valid || a_full || !a_empty ||
         a_state != A_WAIT || b_tvalid || a_free || drop_long;
+    assign still = queue_still && !full && store_empty && state == WAIT && !around_valid && !a_full && a_empty &&
+        a_state == A_WAIT && !b_tvalid && !a_free && !drop_long;
     wire unused = &{1'b0, target, source_port, source_mac, a_port, around_up, a_up};
 endmodule

@@ -42,6 +42,7 @@ module olaf_queue #(
     // length. A departure has a pulse of its own.
     output wire [4:0]              occupancy,
     output wire                    busy,
+    output wire                    still,       // nothing changes at this edge: it waits for the link
     output reg  [3:0]              event_kind,
     output reg  [WORKER_BITS-1:0]  event_worker,
     output reg                     departed,
@@ -391,6 +392,8 @@ module olaf_queue #(
             tail <= 0;
         end
     end
+    assign still = state == IDLE && !offer && !done && event_kind == 0 && !departed && !contended && !held_back && !begins &&
+        !leave_read && !want_leave && (m_tvalid ? !m_tready : !out_filled && !tail);
     assign busy = state != IDLE || waiting != 0 || locked || out_busy || m_tvalid || event_kind != 0 || departed || done;
     wire unused = &{1'b0, add2_arriving[511:336], result_count, shifted_bytes, leave_of, round_up, shifted_up};
 endmodule

@@ -5,13 +5,15 @@
 
 #include "dut.h"
 
-static const size_t WORD = 64;
+static const int64_t WORD = 64;
 
 bool Link::ready(int64_t t) const {
     if (ps_per_byte <= 0) return true;
-    double backlog = (busy_until - static_cast<double>(t)) / ps_per_byte;
-    return backlog + WORD <= static_cast<double>(store_bytes);
+    return static_cast<double>(t) >= ready_at();
 }
+
+// When a word has room in the store.
+double Link::ready_at() const { return busy_until - static_cast<double>(store_bytes - WORD) * ps_per_byte; }
 
 void Link::take(int64_t t, int64_t bytes, bool last) {
     if (ps_per_byte <= 0) return;
@@ -64,7 +66,7 @@ void Device::drive(int64_t t) {
         *port.valid = !input.waiting.empty() && input.waiting.front().t <= t;
         if (!*port.valid) continue;
         const Frame &frame = input.waiting.front();
-        size_t here = std::min(WORD, frame.bytes.size() - input.offset);
+        size_t here = std::min<size_t>(WORD, frame.bytes.size() - input.offset);
         std::memset(port.data, 0, WORD);
         std::memcpy(port.data, frame.bytes.data() + input.offset, here);
         *port.keep = here == WORD ? ~0ull : (1ull << here) - 1;
@@ -84,12 +86,17 @@ void Device::report(int64_t t) {
     if (dut->departed(worker, count)) watch({t, DEPARTED, worker, count});
 }
 
+// Nothing happens at the next edge, whose inputs are set, and at further ones until a frame arrives or the link is ready.
+bool Device::rests() const {
+    for (int i = 0; i < dut->ins; i++)
+        if (*dut->in[i].valid) return false;
+    return dut->ins > 1 && dut->still() && !*dut->out[0].ready;
+}
+
 // One edge of the clock; true if a frame left at it.
 bool Device::edge(std::vector<Frame> &out) {
     int64_t t = cycle * clock_ps;
     bool left = false;
-    drive(t);
-    dut->half(false);
     for (int i = 0; i < dut->ins; i++) {
         const StreamIn &port = dut->in[i];
         Input &input = inputs[i];
@@ -122,7 +129,7 @@ bool Device::edge(std::vector<Frame> &out) {
 
 int64_t Device::next() const {
     int64_t t = INT64_MAX;
-    if (!idle()) t = cycle * clock_ps;
+    if (!idle()) t = std::max(cycle * clock_ps, waits_until);
     for (const Input &input : inputs)
         if (!input.waiting.empty()) t = std::min(t, std::max(cycle * clock_ps, input.waiting.front().t));
     return t == INT64_MAX ? -1 : t;
@@ -136,6 +143,13 @@ int64_t Device::advance(int64_t until, std::vector<Frame> &out) {
         cycle = std::max(cycle, (due + clock_ps - 1) / clock_ps);
         int64_t t = cycle * clock_ps;
         if (t > until) return until;
+        drive(t);
+        dut->half(false);
+        waits_until = 0;
+        if (rests()) {
+            waits_until = static_cast<int64_t>(links[0].ready_at()) + 1;
+            continue;
+        }
         if (edge(out)) return t;
     }
 }

@@ -22,6 +22,7 @@ struct Link {
     double busy_until = 0;
 
     bool ready(int64_t t) const;
+    double ready_at() const;
     void take(int64_t t, int64_t bytes, bool last);
 };
 
@@ -66,11 +67,13 @@ private:
     void report(int64_t t);
     void drive(int64_t t);
     bool edge(std::vector<Frame> &out);
+    bool rests() const;
     bool idle() const;
 
     std::unique_ptr<Dut> dut;
     Input inputs[2];
     Frame leaving[2];
+    int64_t waits_until = 0;  // the link; nothing happens before
     int64_t cycle = 0;  // the next edge
     uint64_t cycles = 0, frames_in = 0, frames_out = 0, overrun = 0;
 };

@@ -24,6 +24,7 @@ public:
     void half(bool high);  // sets the clock and evaluates
     void evaluate();
     bool busy() const;
+    bool still() const;  // nothing changes at the next edge
     void reset(bool on);
     void configure(bool valid, unsigned address, uint64_t value);
     void time(int64_t ns);

@@ -26,6 +26,7 @@ void Dut::half(bool high) {
 }
 void Dut::evaluate() { model->eval(); }
 bool Dut::busy() const { return model->busy; }
+bool Dut::still() const { return model->still; }
 void Dut::reset(bool on) { model->rst = on; }
 void Dut::configure(bool valid, unsigned address, uint64_t value) {
     model->cfg_valid = valid;

@@ -32,20 +32,25 @@ int64_t now_ps() {
     return (static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec) * 1000;
 }
 
+// Without rights on the host a buffer is as large as the host lets it be.
+bool enlarge(int fd, int by_force, int else_by) {
+    int room = 32 << 20;
+    return !setsockopt(fd, SOL_SOCKET, by_force, &room, sizeof room) || !setsockopt(fd, SOL_SOCKET, else_by, &room, sizeof room);
+}
+
 // A socket on an interface; -1 with a message.
 int open_port(const std::string &name) {
     sockaddr_ll address{};
     packet_mreq promiscuous{};
-    int one = 1, room = 32 << 20;
+    int one = 1;
     // Bound before it receives: a socket of protocol 0 receives nothing.
     int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     address.sll_family = AF_PACKET;
     address.sll_protocol = htons(ETH_P_ALL);
     promiscuous.mr_type = PACKET_MR_PROMISC;
     address.sll_ifindex = promiscuous.mr_ifindex = static_cast<int>(if_nametoindex(name.c_str()));
-    bool good = fd >= 0 && address.sll_ifindex != 0 && !setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) &&
-                !setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room) &&
-                !setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one) &&
+    bool good = fd >= 0 && address.sll_ifindex != 0 && enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF) &&
+                enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF) && !setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one) &&
                 !setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous) &&
                 !bind(fd, reinterpret_cast<sockaddr *>(&address), sizeof address);
     if (good) return fd;

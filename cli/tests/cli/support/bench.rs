@@ -49,13 +49,18 @@ pub struct Device(Child);
 impl Device {
     /// Starts it in the namespace `e`, and waits until it is ready.
     pub fn start(net: &Net, words: &[&str]) -> Device {
-        let before = net.inside("e");
+        Device::start_in(net, "e", program(), words)
+    }
+
+    /// Starts a device of another program in a namespace, and waits until it is ready.
+    pub fn start_in(net: &Net, space: &str, program: &Path, words: &[&str]) -> Device {
+        let before = net.inside(space);
         let mut command = Command::new(&before[0]);
-        command.args(&before[1..]).arg(program()).args(words);
+        command.args(&before[1..]).arg(program).args(words);
         let mut device = Device(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"));
         let mut line = String::new();
         BufReader::new(device.0.stderr.take().expect("stderr")).read_line(&mut line).expect("readable");
-        assert_eq!(line.trim(), "ready", "{words:?}");
+        assert_eq!(line.trim(), "ready", "{}: {words:?}", program.display());
         device
     }
 
