@@ -66,6 +66,7 @@ test-long-all: build
 	scripts/fence-check
 	scripts/shards/test-ray
 	scripts/ranks/test-launchers
+	$(MAKE) -C devices/rtl mutants
 	$(MAKE) traces-again
 	$(MAKE) evidence
 

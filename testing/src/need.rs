@@ -51,11 +51,15 @@ pub enum Need {
     Ethtool,
     /// A terminal for the screen.
     Tmux,
+    /// Verilator.
+    Verilator,
+    /// Icarus Verilog, and cocotb from a package index.
+    Cocotb,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 24] = [
+    pub const ALL: [Need; 26] = [
         Need::Netns,
         Need::Xdp,
         Need::Cores,
@@ -80,6 +84,8 @@ impl Need {
         Need::Libpcap,
         Need::Ethtool,
         Need::Tmux,
+        Need::Verilator,
+        Need::Cocotb,
     ];
 
     /// The name in `PKTGEN_REQUIRE`.
@@ -120,6 +126,10 @@ impl Need {
             Need::Libpcap => ("libpcap", "apt-get install libpcap-dev (scripts/install-tools)"),
             Need::Ethtool => ("ethtool", "apt-get install ethtool (scripts/install-tools)"),
             Need::Tmux => ("tmux", "apt-get install tmux (scripts/install-tools)"),
+            Need::Verilator => ("verilator", "apt-get install verilator (scripts/install-tools)"),
+            Need::Cocotb => {
+                ("cocotb", "apt-get install iverilog (devices/rtl/install) and a reachable package index for pip")
+            }
         }
     }
 

@@ -47,6 +47,7 @@ mod reduce;
 mod reduce_random;
 mod rights;
 mod roce_wires;
+mod rtl;
 mod sessions;
 mod shards;
 mod sparse_wires;
