@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: packages demo site test test-all check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again
+.PHONY: packages demo site test test-all check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -93,6 +93,11 @@ packages:
 # Table 1 in real time over every transport of this host, beside virtual time, and synchronous training; cleans up after itself.
 testbed: build
 	scripts/testbed
+
+# Devices that are not pktgen's, in target/devices; installs what they are built with: devices/README.md.
+devices:
+	devices/install
+	$(MAKE) -C devices
 
 # The release binary and the examples that measure beside it.
 sender:
