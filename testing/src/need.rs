@@ -55,11 +55,17 @@ pub enum Need {
     Verilator,
     /// Icarus Verilog, and cocotb from a package index.
     Cocotb,
+    /// DPDK's libraries and headers.
+    Dpdk,
+    /// Open vSwitch.
+    Ovs,
+    /// The kernel's token bucket and its bridge.
+    Tbf,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 26] = [
+    pub const ALL: [Need; 29] = [
         Need::Netns,
         Need::Xdp,
         Need::Cores,
@@ -86,6 +92,9 @@ impl Need {
         Need::Tmux,
         Need::Verilator,
         Need::Cocotb,
+        Need::Dpdk,
+        Need::Ovs,
+        Need::Tbf,
     ];
 
     /// The name in `PKTGEN_REQUIRE`.
@@ -130,6 +139,9 @@ impl Need {
             Need::Cocotb => {
                 ("cocotb", "apt-get install iverilog (devices/rtl/install) and a reachable package index for pip")
             }
+            Need::Dpdk => ("dpdk", "apt-get install libdpdk-dev (devices/install)"),
+            Need::Ovs => ("ovs", "root, and apt-get install openvswitch-switch (devices/install)"),
+            Need::Tbf => ("tbf", "root, and a kernel with the scheduler tbf and bridges"),
         }
     }
 

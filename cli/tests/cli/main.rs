@@ -9,6 +9,7 @@ mod control_characters;
 mod crates;
 mod default_route;
 mod device;
+mod devices;
 mod dissector;
 mod docs;
 mod doctor;

@@ -1,0 +1,239 @@
+//! Devices that others wrote: DPDK's pipeline with programs in its language, the kernel's bridge with a token bucket, Open vSwitch; each
+//! between interfaces of its own, and each run held against what the device itself counted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use crate::support::bench::{Counts, Device, cabled, program};
+use crate::support::netns::Net;
+use crate::support::wired::{pktgen, said};
+use pktgen_testing::{Need, installed, skip, undisturbed};
+use serde_json::Value;
+
+/// One test at a time: devices and runs need the cores.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../devices")
+}
+
+/// An experiment of the tests of devices.
+fn experiment(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/support/bench/{name}.toml")).display().to_string()
+}
+
+fn runs(command: &mut Command) -> Output {
+    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    assert!(output.status.success(), "{command:?}: {}", said(&output));
+    output
+}
+
+/// DPDK's pipeline, made of its sources when it is first asked for; none, and a skip, where DPDK is not installed.
+fn swx(what: &str) -> Option<&'static Path> {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    let there = Command::new("pkg-config").args(["--exists", "libdpdk"]).status().is_ok_and(|status| status.success());
+    if !there {
+        skip(Need::Dpdk, what, "pkg-config finds no libdpdk");
+        return None;
+    }
+    let made = MADE.get_or_init(|| {
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("devices-{}", std::process::id()));
+        runs(Command::new("make").arg("-C").arg(folder()).arg("swx").arg(format!("OUT={}", out.display())));
+        out.join("swx")
+    });
+    Some(made)
+}
+
+/// The pipeline at work with one of its programs.
+struct Pipeline {
+    device: Device,
+    counters: PathBuf,
+}
+
+impl Pipeline {
+    /// Starts it with the tables that the plan of an experiment's device asks for.
+    fn start(net: &Net, swx: &Path, spec: &str, ports: &str, plan: &[&str], set: &[&str], scratch: &Path) -> Pipeline {
+        let words = [&["device", "plan"], plan].concat();
+        let plan = scratch.join("plan.json");
+        fs::write(&plan, runs(&mut pktgen(&[], &words, set)).stdout).expect("writable");
+        let (tables, counters) = (scratch.join("tables.txt"), scratch.join("counters.json"));
+        fs::write(&tables, runs(Command::new(swx.join("tables")).arg(&plan)).stdout).expect("writable");
+        let path = |path: &Path| path.display().to_string();
+        let (spec, tables, file) = (path(&swx.join(spec)), path(&tables), path(&counters));
+        let words = ["--ports", ports, "--spec", &spec, "--tables", &tables, "--counters", &file];
+        Pipeline { device: Device::start_in(net, "e", &swx.join("swx"), &words), counters }
+    }
+
+    /// Ends it: what it counted, which its file had before, since it was idle.
+    fn stop(self) -> Counts {
+        let text = fs::read(&self.counters).expect("a file of counters");
+        let before: Value = serde_json::from_slice(&text).expect("JSON");
+        let counts = self.device.stop();
+        for name in ["packets", "results", "updates", "acks"] {
+            if let Some(value) = before.get(name) {
+                assert_eq!(value.as_f64(), Some(counts.of(name)), "{name} in {before}");
+            }
+        }
+        counts
+    }
+}
+
+/// Runs an experiment in the namespace `h`; the run must be valid. Returns its metrics.
+fn run(net: &Net, name: &str, set: &[&str], out: &Path) -> impl Fn(&str) -> f64 + use<> {
+    let words = ["replay", &experiment(name), "--out", &out.display().to_string()];
+    runs(&mut pktgen(&net.inside("h"), &words, set));
+    let lines = runs(&mut pktgen(&[], &["analyze", "--json", &out.display().to_string()], &[])).stdout;
+    let lines = String::from_utf8(lines).expect("UTF-8");
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    move |name: &str| {
+        let of = |line: &&Value| line["metric"] == name && line["labels"] == serde_json::json!({});
+        lines.iter().find(of).and_then(|line| line["value"].as_f64()).unwrap_or_else(|| panic!("no {name}"))
+    }
+}
+
+fn net(tag: &str, what: &str) -> Option<Net> {
+    cabled(tag).inspect_err(|why| skip(Need::Netns, what, why)).ok()
+}
+
+#[test]
+fn switchml_in_the_language_of_a_pipeline_sums_right() {
+    let what = "SwitchML in DPDK's pipeline";
+    let _alone = alone();
+    let (Some(swx), true, Some(net)) = (swx(what), installed(Need::Python, what), net("swxsums", what)) else { return };
+    for elements in [64, 256] {
+        let scratch = tempfile::tempdir().expect("a temporary folder");
+        let set = format!("workload.elements={elements}");
+        let plan = ["tofino-switchml", &experiment("switchml")];
+        let device = Pipeline::start(&net, swx, "switchml.spec", "e0", &plan, &[&set], scratch.path());
+        let metric = run(&net, "switchml", &[&set], &scratch.path().join("run"));
+        let counts = device.stop();
+        let sent = metric("sent");
+        assert_eq!((metric("sums_wrong"), metric("unaccounted"), metric("duplicates")), (0.0, 0.0, 0.0), "{elements}");
+        assert_eq!((counts.of("packets"), counts.of("results")), (sent, sent / 4.0), "{elements}");
+        // A copy to the port behind which all workers are.
+        assert_eq!((counts.of("port0_in"), counts.of("port0_out")), (sent, sent / 4.0), "{elements}");
+    }
+}
+
+/// A device that loses packets stands before the pipeline, once on the way there and once on the way back, so that workers repeat what
+/// the pipeline had, before a sum is complete and after.
+#[test]
+fn repeated_packets_of_switchml_are_in_no_sum_twice() {
+    let what = "repeated packets in DPDK's pipeline";
+    let _alone = alone();
+    let (Some(swx), true) = (swx(what), installed(Need::Python, what)) else { return };
+    let cables = [(("h", "h0"), ("b", "b0")), (("b", "b1"), ("e", "e0"))];
+    let net = Net::make("swxlost", &["h", "b", "e"], &cables);
+    let Ok(net) = net.inspect_err(|why| skip(Need::Netns, what, why)) else { return };
+    for (ends, counter) in [(["b0", "b1"], "duplicates_dropped"), (["b1", "b0"], "duplicates_answered")] {
+        let scratch = tempfile::tempdir().expect("a temporary folder");
+        let words = ["--in", ends[0], "--out", ends[1], "--fault", "drop", "--share", "0.05", "--seed", "7"];
+        let loser = Device::start_in(&net, "b", program(), &words);
+        let plan = ["tofino-switchml", &experiment("switchml")];
+        let device = Pipeline::start(&net, swx, "switchml.spec", "e0", &plan, &[], scratch.path());
+        let metric = run(&net, "switchml", &["endpoint.retransmit=20ms"], &scratch.path().join("run"));
+        let (counts, lost) = (device.stop(), loser.stop());
+        assert_eq!(metric("sums_wrong"), 0.0, "{counter}");
+        assert!(lost.of("dropped") > 0.0 && counts.of(counter) > 0.0, "{counter}: {lost:?} {counts:?}");
+    }
+}
+
+#[test]
+fn olaf_in_the_language_of_a_pipeline_identifies_updates_and_multicasts_acks() {
+    let what = "OLAF's identification in DPDK's pipeline";
+    let _alone = alone();
+    let (Some(swx), true, Some(net)) = (swx(what), installed(Need::Python, what), net("swxolaf", what)) else { return };
+    let scratch = tempfile::tempdir().expect("a temporary folder");
+    let plan = ["alveo-u55c-olaf", &experiment("olaf")];
+    let device = Pipeline::start(&net, swx, "olaf.spec", "e0,e1", &plan, &[], scratch.path());
+    let set = ["transport.on_wire=strict", "target.program=forward", "target.queue=fifo", "transport.tap=tap.pcapng"];
+    let out = scratch.path().join("run");
+    let metric = run(&net, "olaf", &set, &out);
+    let counts = device.stop();
+    let sent = metric("sent");
+    assert_eq!((metric("received"), metric("damaged"), metric("duplicates")), (sent, 0.0, 0.0));
+    assert_eq!((counts.of("updates"), counts.of("acks"), counts.of("other")), (sent, sent, 0.0));
+    let groups = multicast(&fs::read(out.join("tap-workers.pcapng")).expect("a tap"));
+    assert_eq!(groups as f64, sent, "each ACK at the workers' interface is for a group");
+}
+
+/// Frames from OLAF's server to groups 239.20.0.0 to 239.20.0.2, by their addresses.
+fn multicast(capture: &[u8]) -> usize {
+    let to_group = |bytes: &&[u8]| bytes[..7] == [10, 20, 255, 1, 239, 20, 0] && bytes[7] < 3;
+    capture.windows(8).filter(to_group).count()
+}
+
+/// Whether the kernel has the scheduler, asked by giving it to an interface.
+fn has_tbf(net: &Net) -> bool {
+    let inside = net.inside("e");
+    let words = ["tc", "qdisc", "add", "dev", "e1", "root", "tbf", "rate", "1mbit", "burst", "2000", "limit", "3000"];
+    let made = Command::new(&inside[0]).args(&inside[1..]).args(words).output();
+    let _ = Command::new(&inside[0]).args(&inside[1..]).args(["tc", "qdisc", "del", "dev", "e1", "root"]).output();
+    let why = match made {
+        Ok(output) if output.status.success() => return true,
+        Ok(output) => said(&output),
+        Err(e) => e.to_string(),
+    };
+    skip(Need::Tbf, "the kernel's bridge and token bucket", why);
+    false
+}
+
+/// Frames of 256 bytes take 1 ms at 2 Mbit/s: much longer than the kernel's timers are late. Half as much again is offered.
+#[test]
+fn a_token_bucket_loses_what_our_fifo_loses() {
+    let (_alone, Some(net)) = (alone(), net("tbf", "the kernel's bridge and token bucket")) else { return };
+    if !has_tbf(&net) {
+        return;
+    }
+    let scratch = tempfile::tempdir().expect("a temporary folder");
+    let words = ["--in", "e0", "--out", "e1", "--rate", "2mbit", "--frame", "256", "--slots", "8"];
+    let same = [
+        "target.program=forward",
+        "target.queue=fifo",
+        "target.slot_in_transmission=false",
+        "topology.rate=2Mbps",
+        "schedule.offered=3Mbps",
+    ];
+    let more =
+        ["target.kind=software", r#"transport.kind="virtual""#, "transport.interfaces=[]", "transport.wait=spin"];
+    let ours = run(&net, "olaf", &[&same[..], &more].concat(), &scratch.path().join("ours"))("loss");
+    assert!(ours > 0.25, "more is offered than the link takes: {ours}");
+    undisturbed("losses of a token bucket are those of our FIFO", |i| {
+        let device = Device::start_in(&net, "e", &folder().join("kernel/bridge"), &words);
+        let kernel = run(&net, "olaf", &same, &scratch.path().join(i.to_string()));
+        let counts = device.stop();
+        assert_eq!(kernel("sent") - kernel("received"), counts.of("queue_dropped"), "{counts:?}");
+        ((kernel("loss") - ours).abs() < 0.04).then_some(())
+    });
+}
+
+#[test]
+fn open_vswitch_forwards() {
+    let what = "Open vSwitch as a forwarder";
+    let _alone = alone();
+    let ovs = ["/usr/sbin/ovs-vswitchd", "/usr/bin/ovs-vswitchd"].iter().any(|path| Path::new(path).exists());
+    if !ovs {
+        return skip(Need::Ovs, what, "no ovs-vswitchd");
+    }
+    let Some(net) = net("ovs", what) else { return };
+    let scratch = tempfile::tempdir().expect("a temporary folder");
+    let state = scratch.path().join("state");
+    let words = ["--ports", "e0,e1", "--run", &state.display().to_string()];
+    let set = ["target.program=forward", "target.queue=fifo", "schedule.offered=2Mbps"];
+    // Where the machine is busy, the switch loses frames before it reads them.
+    let whole = undisturbed(what, |i| {
+        let device = Device::start_in(&net, "e", &folder().join("kernel/ovs"), &words);
+        let metric = run(&net, "olaf", &set, &scratch.path().join(i.to_string()));
+        let counts = device.stop();
+        assert_eq!((metric("duplicates"), metric("damaged")), (0.0, 0.0));
+        assert!(counts.of("port0_in") >= metric("sent") && counts.of("port1_out") >= metric("received"), "{counts:?}");
+        assert!(metric("received") > 0.0 && !state.exists(), "its folder is gone");
+        (metric("unaccounted") == 0.0).then_some(metric("received"))
+    });
+    assert!(whole.is_none_or(|received| received == 1350.0), "{whole:?}");
+}
