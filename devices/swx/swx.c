@@ -18,6 +18,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -29,7 +30,7 @@
 #include <rte_swx_port_source_sink.h>
 
 /* Ethernet, IPv4 and UDP: what the programs take out of any frame. */
-enum { HEAD = 42, BUFFERS = 16384, ROOM = 2048 + RTE_PKTMBUF_HEADROOM, QUEUE = 1024, BURST = 32 };
+enum { HEAD = 42, BUFFERS = 16384, FRAME = 2048, ROOM = FRAME + RTE_PKTMBUF_HEADROOM, QUEUE = 1024, BURST = 32 };
 
 /* Instructions at a time; how many times until what waits to leave is sent in any case; times without a frame until the thread sleeps. */
 enum { QUANTUM = 640, FLUSH_EVERY = 32, PATIENCE = 64, SLEEP_US = 50 };
@@ -92,6 +93,19 @@ static uint16_t only_whole(uint16_t port, uint16_t queue, struct rte_mbuf **fram
     return kept;
 }
 
+/* Frames of a port's two rings, as many as this process may lock in memory: they hold what comes while the host does something else. */
+static int ring_frames(int ports) {
+    int frames = 8192;
+    for (; frames > 256; frames /= 2) {
+        size_t bytes = (size_t)ports * 2 * (size_t)frames * FRAME;
+        void *tried = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
+        if (tried == MAP_FAILED) continue;
+        munmap(tried, bytes);
+        break;
+    }
+    return frames;
+}
+
 /* DPDK's environment: memory of this process only, no PCI, one core, a virtual device for each interface. */
 static void start_environment(void) {
     static char vdevs[PORTS_MAX][128], cores[16], prefix[32];
@@ -104,12 +118,13 @@ static void start_environment(void) {
     snprintf(cores, sizeof cores, "%d", options.core);
     words[n++] = "-l";
     words[n++] = cores;
-    char *names = strdup(options.ports);
+    char more[64] = "", *names = strdup(options.ports);
+    int ports = 1;
+    for (const char *p = options.ports; *p; p++) ports += *p == ',';
+    if (!strcmp(options.driver, "af_packet")) snprintf(more, sizeof more, ",framesz=%d,blocksz=65536,framecnt=%d", FRAME, ring_frames(ports));
     for (char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
         if (device.n_ports == PORTS_MAX) fail("at most %d ports", PORTS_MAX);
         snprintf(device.names[device.n_ports], sizeof device.names[0], "net_%s%d", options.driver, device.n_ports);
-        /* Large frames, and a ring that holds what comes while the host does something else. */
-        const char *more = strcmp(options.driver, "af_packet") ? "" : ",framesz=2048,blocksz=65536,framecnt=8192";
         snprintf(vdevs[device.n_ports], sizeof vdevs[0], "--vdev=%s,iface=%s%s", device.names[device.n_ports], name, more);
         words[n++] = vdevs[device.n_ports++];
     }

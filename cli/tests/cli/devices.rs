@@ -2,6 +2,7 @@
 //! between interfaces of its own, and each run held against what the device itself counted.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -10,7 +11,7 @@ use crate::support::bench::{Counts, Device, cabled, program};
 use crate::support::netns::Net;
 use crate::support::wired::{pktgen, said};
 use pktgen_testing::{Need, installed, skip, undisturbed};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// One test at a time: devices and runs need the cores.
 fn alone() -> MutexGuard<'static, ()> {
@@ -55,16 +56,21 @@ struct Pipeline {
     counters: PathBuf,
 }
 
+/// Writes the tables that the plan of an experiment's device asks for.
+fn tables(swx: &Path, plan: &[&str], set: &[&str], scratch: &Path) -> PathBuf {
+    let words = [&["device", "plan"], plan].concat();
+    let (plan, tables) = (scratch.join("plan.json"), scratch.join("tables.txt"));
+    fs::write(&plan, runs(&mut pktgen(&[], &words, set)).stdout).expect("writable");
+    fs::write(&tables, runs(Command::new(swx.join("tables")).arg(&plan)).stdout).expect("writable");
+    tables
+}
+
 impl Pipeline {
-    /// Starts it with the tables that the plan of an experiment's device asks for.
-    fn start(net: &Net, swx: &Path, spec: &str, ports: &str, plan: &[&str], set: &[&str], scratch: &Path) -> Pipeline {
-        let words = [&["device", "plan"], plan].concat();
-        let plan = scratch.join("plan.json");
-        fs::write(&plan, runs(&mut pktgen(&[], &words, set)).stdout).expect("writable");
-        let (tables, counters) = (scratch.join("tables.txt"), scratch.join("counters.json"));
-        fs::write(&tables, runs(Command::new(swx.join("tables")).arg(&plan)).stdout).expect("writable");
+    /// Starts it with a program and its tables.
+    fn start(net: &Net, swx: &Path, spec: &str, ports: &str, tables: &Path) -> Pipeline {
+        let counters = tables.with_file_name("counters.json");
         let path = |path: &Path| path.display().to_string();
-        let (spec, tables, file) = (path(&swx.join(spec)), path(&tables), path(&counters));
+        let (spec, tables, file) = (path(&swx.join(spec)), path(tables), path(&counters));
         let words = ["--ports", ports, "--spec", &spec, "--tables", &tables, "--counters", &file];
         Pipeline { device: Device::start_in(net, "e", &swx.join("swx"), &words), counters }
     }
@@ -91,7 +97,7 @@ fn run(net: &Net, name: &str, set: &[&str], out: &Path) -> impl Fn(&str) -> f64 
     let lines = String::from_utf8(lines).expect("UTF-8");
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     move |name: &str| {
-        let of = |line: &&Value| line["metric"] == name && line["labels"] == serde_json::json!({});
+        let of = |line: &&Value| line["metric"] == name && line["labels"] == json!({});
         lines.iter().find(of).and_then(|line| line["value"].as_f64()).unwrap_or_else(|| panic!("no {name}"))
     }
 }
@@ -108,8 +114,8 @@ fn switchml_in_the_language_of_a_pipeline_sums_right() {
     for elements in [64, 256] {
         let scratch = tempfile::tempdir().expect("a temporary folder");
         let set = format!("workload.elements={elements}");
-        let plan = ["tofino-switchml", &experiment("switchml")];
-        let device = Pipeline::start(&net, swx, "switchml.spec", "e0", &plan, &[&set], scratch.path());
+        let tables = tables(swx, &["tofino-switchml", &experiment("switchml")], &[&set], scratch.path());
+        let device = Pipeline::start(&net, swx, "switchml.spec", "e0", &tables);
         let metric = run(&net, "switchml", &[&set], &scratch.path().join("run"));
         let counts = device.stop();
         let sent = metric("sent");
@@ -134,8 +140,8 @@ fn repeated_packets_of_switchml_are_in_no_sum_twice() {
         let scratch = tempfile::tempdir().expect("a temporary folder");
         let words = ["--in", ends[0], "--out", ends[1], "--fault", "drop", "--share", "0.05", "--seed", "7"];
         let loser = Device::start_in(&net, "b", program(), &words);
-        let plan = ["tofino-switchml", &experiment("switchml")];
-        let device = Pipeline::start(&net, swx, "switchml.spec", "e0", &plan, &[], scratch.path());
+        let tables = tables(swx, &["tofino-switchml", &experiment("switchml")], &[], scratch.path());
+        let device = Pipeline::start(&net, swx, "switchml.spec", "e0", &tables);
         let metric = run(&net, "switchml", &["endpoint.retransmit=20ms"], &scratch.path().join("run"));
         let (counts, lost) = (device.stop(), loser.stop());
         assert_eq!(metric("sums_wrong"), 0.0, "{counter}");
@@ -149,8 +155,8 @@ fn olaf_in_the_language_of_a_pipeline_identifies_updates_and_multicasts_acks() {
     let _alone = alone();
     let (Some(swx), true, Some(net)) = (swx(what), installed(Need::Python, what), net("swxolaf", what)) else { return };
     let scratch = tempfile::tempdir().expect("a temporary folder");
-    let plan = ["alveo-u55c-olaf", &experiment("olaf")];
-    let device = Pipeline::start(&net, swx, "olaf.spec", "e0,e1", &plan, &[], scratch.path());
+    let tables = tables(swx, &["alveo-u55c-olaf", &experiment("olaf")], &[], scratch.path());
+    let device = Pipeline::start(&net, swx, "olaf.spec", "e0,e1", &tables);
     let set = ["transport.on_wire=strict", "target.program=forward", "target.queue=fifo", "transport.tap=tap.pcapng"];
     let out = scratch.path().join("run");
     let metric = run(&net, "olaf", &set, &out);
@@ -212,23 +218,26 @@ fn a_token_bucket_loses_what_our_fifo_loses() {
     });
 }
 
+fn has_ovs(what: &str) -> bool {
+    let there = ["/usr/sbin/ovs-vswitchd", "/usr/bin/ovs-vswitchd"].iter().any(|path| Path::new(path).exists());
+    if !there {
+        skip(Need::Ovs, what, "no ovs-vswitchd");
+    }
+    there
+}
+
 #[test]
 fn open_vswitch_forwards() {
     let what = "Open vSwitch as a forwarder";
     let _alone = alone();
-    let ovs = ["/usr/sbin/ovs-vswitchd", "/usr/bin/ovs-vswitchd"].iter().any(|path| Path::new(path).exists());
-    if !ovs {
-        return skip(Need::Ovs, what, "no ovs-vswitchd");
-    }
-    let Some(net) = net("ovs", what) else { return };
+    let (true, Some(net)) = (has_ovs(what), net("ovs", what)) else { return };
     let scratch = tempfile::tempdir().expect("a temporary folder");
     let state = scratch.path().join("state");
     let words = ["--ports", "e0,e1", "--run", &state.display().to_string()];
-    let set = ["target.program=forward", "target.queue=fifo", "schedule.offered=2Mbps"];
     // Where the machine is busy, the switch loses frames before it reads them.
     let whole = undisturbed(what, |i| {
         let device = Device::start_in(&net, "e", &folder().join("kernel/ovs"), &words);
-        let metric = run(&net, "olaf", &set, &scratch.path().join(i.to_string()));
+        let metric = run(&net, "olaf", &FORWARD, &scratch.path().join(i.to_string()));
         let counts = device.stop();
         assert_eq!((metric("duplicates"), metric("damaged")), (0.0, 0.0));
         assert!(counts.of("port0_in") >= metric("sent") && counts.of("port1_out") >= metric("received"), "{counts:?}");
@@ -236,4 +245,54 @@ fn open_vswitch_forwards() {
         (metric("unaccounted") == 0.0).then_some(metric("received"))
     });
     assert!(whole.is_none_or(|received| received == 1350.0), "{whole:?}");
+}
+
+const FORWARD: [&str; 3] = ["target.program=forward", "target.queue=fifo", "schedule.offered=2Mbps"];
+
+/// Whether a run whose device is this command is valid, in a namespace whose interfaces pktgen makes itself.
+fn launched(net: &Net, name: &str, launch: &Value, set: &[&str], scratch: &Path) -> Output {
+    let text = fs::read_to_string(experiment(name)).expect("an experiment");
+    let lines = launch.as_object().expect("keys").iter().map(|(key, value)| format!("{key} = {value}\n"));
+    let file = scratch.join("experiment.toml");
+    fs::write(&file, format!("{text}\n[target.launch]\n{}", lines.collect::<String>())).expect("writable");
+    let out = scratch.join(format!("{}-{name}", launch["ports"].as_array().map_or(0, Vec::len)));
+    let words =
+        ["replay", &file.display().to_string(), "--allow-launch", "--no-report", "--out", &out.display().to_string()];
+    let output = pktgen(&net.inside("h"), &words, set).output().expect("it runs");
+    let _ = fs::remove_dir_all(out);
+    output
+}
+
+#[test]
+fn devices_of_others_are_launched() {
+    let (_alone, what) = (alone(), "devices of others that pktgen starts");
+    let made = Net::make("launched", &["h"], &[]).inspect_err(|why| skip(Need::Netns, what, why));
+    let Ok(net) = made else { return };
+    let users = Command::new("unshare").args(["--user", "true"]).output().expect("unshare runs");
+    if !users.status.success() {
+        return skip(Need::Userns, what, said(&users));
+    }
+    let scratch = tempfile::tempdir().expect("a temporary folder");
+    // A device has a user of its own, who reads its tables.
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).expect("our own folder");
+    let path = |path: &Path| path.display().to_string();
+    let two = |command: Value| json!({ "command": command, "ports": ["e0", "e1"], "ready": "forward" });
+    let bridge = two(json!([path(&folder().join("kernel/bridge")), "--in", "e0", "--out", "e1"]));
+    let mut devices = vec![("olaf", bridge, FORWARD.to_vec())];
+    if has_ovs(what) {
+        let ovs = json!([path(&folder().join("kernel/ovs")), "--ports", "e0,e1", "--run", "/run/ovs"]);
+        devices.push(("olaf", two(ovs), FORWARD.to_vec()));
+    }
+    if let (Some(swx), true) = (swx(what), installed(Need::Python, what)) {
+        let tables = tables(swx, &["tofino-switchml", &experiment("switchml")], &[], scratch.path());
+        let (program, spec, tables) = (path(&swx.join("swx")), path(&swx.join("switchml.spec")), path(&tables));
+        let command =
+            json!([program, "--ports", "e0", "--spec", spec, "--tables", tables, "--counters", "/run/counters.json"]);
+        let file = json!({ "command": command, "ports": ["e0"], "ready": "file", "file": "/run/counters.json" });
+        devices.push(("switchml", file, Vec::new()));
+    }
+    for (name, launch, set) in devices {
+        let output = launched(&net, name, &launch, &set, scratch.path());
+        assert!(output.status.success(), "{launch}: {}", said(&output));
+    }
 }
