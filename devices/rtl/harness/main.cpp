@@ -19,6 +19,7 @@ void usage() {
     std::fprintf(stderr,
         "usage: %s --packet IF[,IF...] [--counters FILE] | --lockstep [PATH] [--ports N]\n"
         "  --clock-ps N      period of the clock (4000: 250 MHz)\n"
+        "  --room N          frames that may wait for an input (4096)\n"
         "  --rate BITS/S     of the output link (none: a word at each edge); --overhead BYTES of a frame on it; --store BYTES\n"
         "  --trace FILE      what a queue decides and begins to send: t_ps, action, worker, count\n"
         "  --set NAME=VALUE  an entry of the tables; times without number:\n%s",
@@ -30,6 +31,7 @@ struct Options {
     std::string path, trace;
     bool lockstep = false;
     unsigned ports = 32;
+    int64_t room = 4096;
     int64_t clock_ps = 4000;
     double rate = 0;
     int64_t overhead = 0, store = 128;
@@ -39,7 +41,7 @@ struct Options {
 bool read_options(int count, char **words, Options &options) {
     static const option known[] = {{"packet", 1, nullptr, 'p'}, {"lockstep", 2, nullptr, 'l'}, {"ports", 1, nullptr, 'n'},
         {"clock-ps", 1, nullptr, 'c'}, {"counters", 1, nullptr, 'f'}, {"rate", 1, nullptr, 'r'}, {"overhead", 1, nullptr, 'o'},
-        {"store", 1, nullptr, 'b'}, {"trace", 1, nullptr, 't'}, {"set", 1, nullptr, 's'}, {}};
+        {"store", 1, nullptr, 'b'}, {"trace", 1, nullptr, 't'}, {"room", 1, nullptr, 'w'}, {"set", 1, nullptr, 's'}, {}};
     for (int c; (c = getopt_long(count, words, "", known, nullptr)) != -1;) {
         switch (c) {
         case 'p': {
@@ -64,6 +66,7 @@ bool read_options(int count, char **words, Options &options) {
         case 'r': options.rate = std::atof(optarg); break;
         case 'o': options.overhead = std::atoll(optarg); break;
         case 'b': options.store = std::atoll(optarg); break;
+        case 'w': options.room = std::atoll(optarg); break;
         case 't': options.trace = optarg; break;
         case 's': options.sets.push_back(optarg); break;
         default: return false;
@@ -71,7 +74,7 @@ bool read_options(int count, char **words, Options &options) {
     }
     size_t interfaces = options.packet.interfaces.size();
     return optind == count && options.lockstep != (interfaces > 0) && interfaces <= 32 && options.ports >= 1 &&
-           options.ports <= 32 && options.clock_ps >= 1 && options.rate >= 0 && options.store >= 64;
+           options.ports <= 32 && options.clock_ps >= 1 && options.room >= 1 && options.rate >= 0 && options.store >= 64;
 }
 
 void write_event(FILE *trace, const Event &event) {
@@ -86,6 +89,7 @@ int main(int count, char **words) {
     Options options;
     if (!read_options(count, words, options)) return usage(), 2;
     Device device(options.clock_ps);
+    device.room = static_cast<size_t>(options.room);
     if (options.rate > 0) {
         device.links[0].ps_per_byte = 8e12 / options.rate;
         device.links[0].overhead_bytes = options.overhead;
