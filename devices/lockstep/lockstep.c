@@ -25,7 +25,7 @@ enum { HELLO = 1, WELCOME, FRAME_IN, ADVANCE, FRAME_OUT, ADVANCED, COUNTERS, COU
 enum { VERSION = 1, MESSAGE_MAX = 65536, FRAME_HEAD = 10 };
 
 /* How it misbehaves in answer to an advance, after so many that it answered. */
-enum how { NOT, DIE, HANG, BACK, BEYOND, NOT_DONE, NEXT_BACK, PORT, TWO_TIMES, CUT, LONG, UNKNOWN, FLOOD, SILENT, VERSION_2, SLOW_END };
+enum how { NOT, DIE, HANG, BACK, BEYOND, NOT_DONE, NEXT_BACK, PORT, TWO_TIMES, CUT, LONG, UNKNOWN, MANY, SILENT, VERSION_2, SLOW_END };
 static const char *const hows[] = {"not",   "die", "hang", "back",    "beyond", "not-done", "next-back", "port",     "two-times",
                                    "cut",   "long", "unknown", "flood", "silent", "version-2", "slow-end", NULL};
 static enum how how;
@@ -174,7 +174,7 @@ static void misbehave(int64_t until) {
     case CUT: put_head(8, ADVANCED), put(&t, 8); break;
     case LONG: put_head(MESSAGE_MAX, ADVANCED); break;
     case UNKNOWN: put_head(0, 99); break;
-    case FLOOD: for (int i = 0; i < 100000; i++) emit(0, until, frame, sizeof frame); break;
+    case MANY: for (int i = 0; i < 100000; i++) emit(0, until, frame, sizeof frame); break;
     default: break;
     }
     int64_t then = how == NEXT_BACK ? t - 1 : -1;
