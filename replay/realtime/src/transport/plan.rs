@@ -488,7 +488,7 @@ fn write_for_devices(document: &mut Document, frames: &Frames) -> Result<()> {
 /// must not be left out silently where there are none.
 fn edge_middleware(section: &mut Section, has_edge: bool) -> Result<MiddlewarePlan> {
     let plan = MiddlewarePlan::read(section, NEVER)?;
-    let refused = plan.declaring(|it| !it.virtual_time && !(it.at_edge && has_edge)).next();
+    let refused = plan.declaring(|it| !(it.virtual_time || it.at_edge && has_edge)).next();
     match refused {
         None if has_edge => Ok(plan),
         None => Ok(MiddlewarePlan::default()),
