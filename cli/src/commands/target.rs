@@ -31,13 +31,16 @@ fn check(experiment: &Experiment, run: Option<&str>, launch: AllowLaunch, ui: &U
         other => other?,
     };
     if ui.json() {
-        let (command, facts, stop) = (&found.command, &found.facts, &found.stop);
-        let object = json!({ "ready": true, "command": command, "facts": facts, "stop": stop });
-        ui.object(&schemas::DEVICE_START, &object.to_string());
+        let (command, facts, counters, stop) = (&found.command, &found.facts, &found.counters, &found.stop);
+        let line = json!({ "ready": true, "command": command, "facts": facts, "counters": counters, "stop": stop });
+        ui.object(&schemas::DEVICE_START, &line.to_string());
     } else {
         ui.result(&format!("command        {}", found.command.join(" ")));
         for (name, text) in &found.facts {
             ui.result(&format!("{:<14} {text}", name.trim_start_matches("device.").replace('_', " ")));
+        }
+        for (name, value) in &found.counters {
+            ui.result(&format!("counter        {name} {value}"));
         }
         ui.result(&format!("end            {}", found.stop.as_deref().unwrap_or("as requested")));
         ui.result("ready");

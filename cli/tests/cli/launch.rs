@@ -2,6 +2,9 @@
 //!
 //! `PKTGEN_LAUNCH_KILLS` says how often a run is killed (make test-long: 100).
 
+mod counters;
+mod rounds;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -102,13 +105,18 @@ impl Bench {
         format!("pktgen-left-{}", self.folder.path().file_name().expect("a name").to_string_lossy())
     }
 
-    /// Keys of a device that is a script: it leaves files wherever it can, and `DEVICE` is the bench's program.
+    /// Keys of a device that is a script between two ports.
     fn sh(&self, script: &str) -> String {
+        self.sh_at(&["e0", "e1"], script)
+    }
+
+    /// Keys of a device that is a script: it leaves files wherever it can, and `DEVICE` is the bench's program.
+    fn sh_at(&self, ports: &[&str], script: &str) -> String {
         let file = self.file();
         let script = script.replace("DEVICE", &bench::program().display().to_string());
         let script = format!("for d in /run /tmp /dev/shm /etc; do echo x > $d/{file}; done 2>/dev/null; {script}");
         let command = json!(["sh", "-c", script]);
-        format!("command = {command}\nports = [\"e0\", \"e1\"]")
+        format!("command = {command}\nports = {}", json!(ports))
     }
 }
 
@@ -194,7 +202,7 @@ fn what_cannot_be_launched_is_refused() {
         ("command = [\"true\"]\nports = [\"e0\", \"an interface\"]", "an interface"),
         ("command = [\"true\"]\nready = \"file\"", "target.launch.file"),
         ("command = [\"true\"]\nredy = \"file\"", "did you mean \"ready\""),
-        ("command = [\"true\"]\nready = \"never\"", "forward, file"),
+        ("command = [\"true\"]\nready = \"never\"", "forward, round, file"),
     ];
     for (launch, says) in cases {
         bench.write("olaf", launch);
@@ -231,6 +239,53 @@ fn a_device_that_dies_during_a_run_ends_it() {
         "it ended early: {}",
         manifest["balance"]
     );
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// What it forwarded until then arrived, and the rest is lost.
+#[test]
+fn a_device_that_hangs_during_a_run_loses_what_it_was_sent() {
+    let hangs = "DEVICE --in e0 --out e1 --fault forward & sleep 3; kill -STOP $!; sleep 1000";
+    let Some(bench) = script("launchstops", hangs, "") else { return };
+    let output = bench.replay(&[&DECLARED[..], &["workload.updates=4000"]].concat());
+    let manifest = manifest(&bench.out());
+    let count = |of: &serde_json::Value| of.as_u64().unwrap_or(0);
+    let (balance, received) = (&manifest["balance"], count(&manifest["counters"]["packets_received"]));
+    let sent = count(&balance["sent"]);
+    assert!(received > 0 && received < sent, "{received} of {sent}: {}", said(&output));
+    assert_eq!(count(&balance["delivered_alone"]), received, "{balance}");
+    assert_eq!(count(&balance["unaccounted"]), sent - received, "{balance}");
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// Every trial has a device of its own. The bucket is that of `foreign.rs`; only here the host may be what limits.
+#[test]
+fn a_rate_is_found_with_a_device_for_every_trial() {
+    let limited = "exec DEVICE --in e0 --out e1 --fault limit --pps 2000 --burst 128 --for 600";
+    let Some(bench) = script("launchrate", limited, "") else { return };
+    let out = bench.out().display().to_string();
+    let words = ["replay", "EXPERIMENT", "--allow-launch", "--find-rate", "--out", &out];
+    let trials = ["--from", "500", "--to", "4000", "--trial", "2s", "--precision", "0.2", "--confirm", "1"];
+    let output = bench.command(&[&words[..], &trials[..]].concat(), &DECLARED).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found: serde_json::Value =
+        serde_json::from_slice(&fs::read(bench.out().join("find-rate.json")).expect("find-rate.json")).expect("JSON");
+    let pps = found["pps"].as_f64().expect("a rate");
+    assert!((500.0..=2200.0).contains(&pps), "{pps}: {}", said(&output));
+    assert!(found["trials"].as_array().is_some_and(|trials| trials.len() > 2), "{found}");
+    let kept: Vec<_> = fs::read_dir(bench.out())
+        .expect("trials")
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .collect();
+    assert!(!kept.is_empty());
+    for trial in kept {
+        assert!(
+            manifest(&trial)["host"]["device.ready"].as_str().is_some_and(|text| text.contains("marked frames")),
+            "{trial:?}"
+        );
+    }
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 

@@ -17,7 +17,7 @@ use pktgen_wire::wire::header::{Group, header};
 use pktgen_wire::wire::lanes::LaneForm;
 use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
-use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, integers};
+use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, RoundForm, RoundMark, integers};
 
 /// UDP port of the switch: 16 ports from here on; the client uses the first.
 pub const PORT: u16 = 0xbee0;
@@ -138,6 +138,19 @@ static LAYOUT: Layout = Layout {
     ],
 };
 
+/// Contributions of probes, which say nothing of exponents.
+const ROUND: RoundForm = RoundForm {
+    head: HEADER,
+    write: |RoundMark { number, set, slot }, payload| {
+        let elements = (payload.len().saturating_sub(HEADER) / 4) as u16;
+        Header { elements, packet: number, set, slot, ..Header::default() }.emit(payload);
+    },
+    read: |payload| {
+        let Header { packet: number, set, slot, .. } = Header::parse(payload)?;
+        Some(RoundMark { number, set, slot })
+    },
+};
+
 /// The registered format.
 pub(crate) struct SwitchMl;
 
@@ -161,6 +174,7 @@ impl Format for SwitchMl {
             lanes: Some(LaneForm { number: Number::I32, offset: HEAD + HEADER, shared: true, filled: true }),
             updates: Captured::OfTensors,
             ports: Some((WORKER_PORT, PORT)),
+            round: Some(ROUND),
             ..FormatFacts::new((frame_bytes(ELEMENTS[0]), frame_bytes(ELEMENTS[1])))
         };
         &FACTS

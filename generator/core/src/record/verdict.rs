@@ -205,6 +205,8 @@ findings! {
             "unverified: the manifest has no digests (an older version wrote it), so damaged files cannot be detected";
         /// A launched device did not end as it should.
         DeviceStop = "device_stop" { why: String } => "{why}";
+        /// What a launched device counted cannot be used, or not all of it.
+        DeviceCounters = "device_counters" { why: String } => "{why}";
         /// The reader disabled the comparison of digests.
         NotVerified = "not_verified" {} => "its files were not compared with their digests (--no-verify)";
         /// The same of a part of the run.

@@ -100,6 +100,31 @@ pub struct FormatFacts {
     pub ports: Option<(u16, u16)>,
     /// Writes the checksum that ends a frame and covers its addresses, where there is one; the frame begins with Ethernet's header.
     pub seal: Option<fn(&mut [u8])>,
+    /// How a device that sums in slots of two sets is probed; none if its devices do not.
+    pub round: Option<RoundForm>,
+}
+
+/// Contributions to a round of sums in a slot, and results of it, as probes of devices write and read them. Values are i32 in network
+/// order and end the payload.
+#[derive(Debug)]
+pub struct RoundForm {
+    /// Bytes of a payload before its values.
+    pub head: usize,
+    /// Writes them.
+    pub write: fn(RoundMark, &mut [u8]),
+    /// Reads them; none if the payload is of another kind.
+    pub read: fn(&[u8]) -> Option<RoundMark>,
+}
+
+/// Which round a contribution or a result is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundMark {
+    /// Number of the packet, which a result has as well.
+    pub number: u32,
+    /// Which of the two sets.
+    pub set: bool,
+    /// Slot of the set.
+    pub slot: u16,
 }
 
 /// What captured updates of a format are to who makes a trace of them.
@@ -126,6 +151,7 @@ impl FormatFacts {
             updates: Captured::OfJobs,
             ports: None,
             seal: None,
+            round: None,
         }
     }
 }

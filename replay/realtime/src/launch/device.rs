@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pktgen_core::{Error, Result};
 
-use super::probe::{Readiness, await_ready};
+use super::ready::{Readiness, await_ready};
 use super::session::Launched;
 use crate::plan::Spec;
 use crate::transport::TransportPlan;
@@ -18,6 +18,9 @@ pub(crate) struct LaunchedDevice {
     session: Launched,
     readiness: Readiness,
     cables: Vec<(String, String)>,
+    /// Command that prints what it counts, and what that was when it was ready.
+    counters: Vec<String>,
+    counted: BTreeMap<String, u64>,
 }
 
 impl LaunchedDevice {
@@ -34,8 +37,47 @@ impl LaunchedDevice {
             return Err(Error::Invalid(format!("not ready: {why}")));
         }
         let addresses = hardware.profile.addressing.resolve(&spec.workers).map_err(Error::Config)?;
-        let readiness = await_ready(launch, &session, transport, &addresses)?;
-        Ok(Some(LaunchedDevice { session, readiness, cables }))
+        let readiness = await_ready(launch, &session, (spec, frame_bytes), &addresses)?;
+        let counters = launch.counters.clone();
+        let mut device = LaunchedDevice { session, readiness, cables, counters, counted: BTreeMap::new() };
+        device.counted = device.count()?.map_err(|why| Error::Invalid(format!("not ready: {why}")))?;
+        Ok(Some(device))
+    }
+
+    /// What it counts, or why that cannot be used; nothing where no command prints it.
+    fn count(&self) -> Result<Result<BTreeMap<String, u64>, String>> {
+        const KEY: &str = "target.launch.counters";
+        if self.counters.is_empty() {
+            return Ok(Ok(BTreeMap::new()));
+        }
+        let printed = self.session.run(KEY, &self.counters)?;
+        Ok(printed.and_then(|text| {
+            serde_json::from_str(&text)
+                .map_err(|e| format!("{KEY}: what it printed is no JSON object of whole numbers: {e}"))
+        }))
+    }
+
+    /// What it had counted when it was ready.
+    pub(crate) fn counted(&self) -> &BTreeMap<String, u64> {
+        &self.counted
+    }
+
+    /// What it counted since then; and what cannot be used of that.
+    pub(crate) fn counted_since(&self) -> (BTreeMap<String, u64>, Option<String>) {
+        let now = match self.count() {
+            Ok(Ok(now)) => now,
+            Ok(Err(why)) => return (BTreeMap::new(), Some(why)),
+            Err(why) => return (BTreeMap::new(), Some(why.to_string())),
+        };
+        let fell: Vec<_> =
+            now.iter().filter(|(name, value)| self.counted.get(*name).is_some_and(|was| was > *value)).collect();
+        let wrong = (!fell.is_empty()).then(|| {
+            let fell: Vec<_> =
+                fell.iter().map(|(name, value)| format!("{name} from {} to {value}", self.counted[*name])).collect();
+            format!("target.launch.counters: counters only grow, and these fell during the run: {}", fell.join(", "))
+        });
+        let grew = |(name, value): (String, u64)| Some((value.checked_sub(*self.counted.get(&name)?)?, name));
+        (now.into_iter().filter_map(grew).map(|(value, name)| (name, value)).collect(), wrong)
     }
 
     /// Why it is dead, if it is.

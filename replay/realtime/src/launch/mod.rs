@@ -1,13 +1,16 @@
 //! A device that is a command: `[target.launch]` (docs/launch.md).
 //!
-//! [`settings`] reads how it is started; [`session`] starts it in namespaces of its own, where [`keeper`] is the first process; [`probe`]
-//! finds out when it is ready. Called by [`crate::run`].
+//! [`settings`] reads how it is started; [`session`] starts it in namespaces of its own, where [`keeper`] is the first process; [`ready`]
+//! finds out when it is ready, by the probes `marks` and `rounds`. Called by [`crate::run`].
 
 mod cable;
 pub(crate) mod device;
 mod keeper;
 mod kernel;
+mod marks;
 mod probe;
+mod ready;
+mod rounds;
 mod session;
 mod settings;
 mod talk;

@@ -12,18 +12,21 @@ use crate::transport::TransportPlan;
 pub(crate) enum Ready {
     /// A marked frame comes out where it should.
     Forward,
+    /// Sums of marked contributions come back, from both sets of a slot.
+    Round,
     /// A file appears.
     File,
 }
 
 impl FromValue for Ready {
     fn takes() -> String {
-        "forward, file".to_owned()
+        "forward, round, file".to_owned()
     }
 
     fn from_value(value: &Value) -> Result<Self, String> {
         match value {
             Value::Text(text) if text == "forward" => Ok(Ready::Forward),
+            Value::Text(text) if text == "round" => Ok(Ready::Round),
             Value::Text(text) if text == "file" => Ok(Ready::File),
             other => Err(format!(
                 "{} is not what shows that a device is ready; there are: {}",
@@ -33,6 +36,9 @@ impl FromValue for Ready {
         }
     }
 }
+
+/// The last slot that SwitchML's registers have.
+const SLOT_MAX: u32 = 8191;
 
 settings! {
     /// How a device is started, and when it is ready.
@@ -44,14 +50,18 @@ settings! {
         tables: Vec<String> = [];
         /// Interfaces of the device, in the order of those in `transport.interfaces`; empty: it uses interfaces that exist.
         ports: Vec<String> = [];
-        /// What shows that the device is ready: `forward`, a marked frame comes out; `file`, a file appears.
+        /// What shows that the device is ready: `forward`, a marked frame comes out; `round`, sums of contributions come back; `file`, a file appears.
         ready: Ready = "forward";
+        /// Slot of `ready = "round"`, which workers may use as well.
+        slot: u32 = 0 in 0..=SLOT_MAX;
         /// The file of `ready = "file"`, as the device sees it.
         file: Option<String>;
         /// Longest time from the start until the device is ready.
         timeout: Span = "10s" in spans((std::ops::Bound::Excluded(0), std::ops::Bound::Unbounded));
         /// Whether the command runs as long as the device; else it configures the kernel or starts daemons, and ends with 0.
         stays: bool = true;
+        /// Command that prints the device's counters: one JSON object of whole numbers that only grow.
+        counters: Vec<String> = [];
         /// Command that ends the device; without one it gets SIGTERM.
         stop: Vec<String> = [];
         /// Cores of the device; empty: all.

@@ -52,6 +52,8 @@ pub struct DeviceCheck {
     pub command: Vec<String>,
     /// What is known of its place, and what showed that it is ready.
     pub facts: BTreeMap<String, String>,
+    /// What it had counted when it was ready.
+    pub counters: BTreeMap<String, u64>,
     /// What was wrong with its end, if anything.
     pub stop: Option<String>,
 }
@@ -68,8 +70,9 @@ impl Experiment {
         let command = launch.command.clone();
         let device = self.launch(&plan, &Task::whole(stop))?;
         let facts = device.as_ref().map(LaunchedDevice::facts).unwrap_or_default();
+        let counters = device.as_ref().map(|device| device.counted().clone()).unwrap_or_default();
         let stop = device.map_or(Ok(None), LaunchedDevice::stop)?;
-        Ok(DeviceCheck { command, facts, stop })
+        Ok(DeviceCheck { command, facts, counters, stop })
     }
 }
 
@@ -86,7 +89,7 @@ pub(super) fn attend<R>(device: Option<&LaunchedDevice>, order: &RunOrder, work:
     work(&RunOrder { stop: &stop, progress: &progress, ..*order })
 }
 
-/// Ends the device of a run. One that ended before is a fault of the run, and not its user's wish.
+/// Takes what the device of a run counted, and ends it. One that ended before is a fault of the run, and not its user's wish.
 pub(super) fn dismiss(device: Option<LaunchedDevice>, outcome: &mut RealOutcome) {
     let Some(device) = device else { return };
     if let Some(why) = device.death() {
@@ -94,6 +97,9 @@ pub(super) fn dismiss(device: Option<LaunchedDevice>, outcome: &mut RealOutcome)
         outcome.faults.push(Fault::DeviceEnded { why });
         return;
     }
+    let (counted, wrong) = device.counted_since();
+    outcome.counters.device.extend(counted);
+    outcome.notes.extend(wrong.map(|why| Note::DeviceCounters { why }));
     let wrong = device.stop().unwrap_or_else(|error| Some(error.to_string()));
     outcome.notes.extend(wrong.map(|why| Note::DeviceStop { why }));
 }

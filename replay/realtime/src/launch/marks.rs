@@ -1,0 +1,115 @@
+//! Marked frames that come out where they should.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use pktgen_core::{Error, Result};
+use pktgen_wire::device::{Addresses, CableEnd, Hop, Station};
+use pktgen_wire::wire::frame::Template;
+
+use super::kernel::readable;
+use super::probe::{Probe, Seen};
+use crate::clock::Stopwatch;
+use crate::transport::{End, TransportPlan, all_frames};
+
+/// One marked frame in so long.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Bytes of a marked frame, without a tag; what it says; and the UDP port that it is for, which discards it.
+const BYTES: usize = 106;
+const MARK: &[u8] = b"pktgen launch probe ";
+const DISCARD: u16 = 9;
+
+/// Marked frames, and where they come out.
+pub(super) struct Marks {
+    frame: Vec<u8>,
+    from: String,
+    to: String,
+    out: File,
+    /// The far end, if it is another interface.
+    back: Option<File>,
+    seen: Seen,
+}
+
+impl Marks {
+    pub(super) fn open(transport: &TransportPlan, addresses: &Addresses) -> Result<Marks> {
+        let from = transport.interface_at(End::Workers).unwrap_or_default();
+        let to = if transport.has_server { transport.interface_at(End::Server) } else { None };
+        let to = to.filter(|to| !to.is_empty() && *to != from);
+        let frame = marked(addresses, transport.has_server)?;
+        let open = |interface: &str| all_frames(interface).map(File::from);
+        let (out, back) = (open(&from)?, to.as_deref().map(open).transpose()?);
+        Ok(Marks { frame, to: to.unwrap_or_else(|| from.clone()), from, out, back, seen: Seen::default() })
+    }
+}
+
+impl Probe for Marks {
+    fn exchange(&mut self) -> Result<bool> {
+        self.seen.send(&mut self.out, &self.from, &self.frame)?;
+        let watch = Stopwatch::start();
+        while watch.elapsed() < PAUSE && self.seen.came == 0 {
+            let left = PAUSE.saturating_sub(watch.elapsed()).as_millis() as i32;
+            readable(self.back.as_ref().unwrap_or(&self.out).as_fd(), left.max(1));
+            self.look()?;
+        }
+        Ok(self.seen.came > 0)
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let mut room = [0; 256];
+        let mark = &self.frame[self.frame.len() - BYTES + 42..];
+        for (socket, counts) in [(Some(&mut self.out), self.back.is_none()), (self.back.as_mut(), true)] {
+            let Some(socket) = socket else { continue };
+            self.seen.take(socket, &mut room, |frame| counts && frame.windows(mark.len()).any(|part| part == mark));
+        }
+        self.seen.check()
+    }
+
+    fn missed(&self) -> String {
+        let Seen { sent, unasked, .. } = self.seen;
+        format!(
+            "none of {sent} marked frames that left at {} came out at {} ({unasked} others came)",
+            self.from, self.to
+        )
+    }
+
+    fn found(&self) -> String {
+        let Seen { sent, came, .. } = self.seen;
+        format!("forward: {came} of {sent} marked frames came out at {}", self.to)
+    }
+
+    fn seen(&self) -> &Seen {
+        &self.seen
+    }
+}
+
+/// A frame from worker 0 to the server, or to worker 1 where there is no server, that no system takes for its own.
+fn marked(addresses: &Addresses, has_server: bool) -> Result<Vec<u8>> {
+    let lacking = || {
+        Error::config(
+            "target.launch.ready = \"forward\": the profile says nobody whom worker 0 could send to; give addressing.server, or \
+             another way to be ready",
+        )
+    };
+    let from = *addresses.workers.first().ok_or_else(lacking)?;
+    let to: Station = match has_server {
+        true => addresses.peer(CableEnd::Server).ok_or_else(lacking)?,
+        false => *addresses.workers.get(1).ok_or_else(lacking)?,
+    };
+    let hop = match addresses.hop {
+        Hop::Direct => to.mac,
+        Hop::Device => addresses.device.map_or(to.mac, |device| device.mac),
+    };
+    let mut frame = vec![0; BYTES];
+    Template::new((from.ip.0, DISCARD), (to.ip.0, DISCARD), BYTES).emit(&mut frame);
+    frame[..6].copy_from_slice(&hop.0);
+    frame[6..12].copy_from_slice(&from.mac.0);
+    frame[42..42 + MARK.len()].copy_from_slice(MARK);
+    let own = format!("{:08x} {:016x}", std::process::id(), crate::clock::unix_ns());
+    frame[42 + MARK.len()..][..own.len()].copy_from_slice(own.as_bytes());
+    if addresses.vlan > 0 {
+        let tag = [0x81, 0x00, (addresses.vlan >> 8) as u8, addresses.vlan as u8];
+        frame.splice(12..12, tag);
+    }
+    Ok(frame)
+}

@@ -1,0 +1,258 @@
+//! Rounds of sums: every worker contributes marked values to a slot, in one set and then in the other, and the sums come back.
+//!
+//! A contribution to one set takes its worker's bit away in the other (docs/switchml.md). So a round that only some contributions
+//! reached is cleared by the next one, and after two right rounds, the last in set 1, the slot's set 0 is as empty as when the device
+//! was started.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pktgen_core::topology::Population;
+use pktgen_core::{Error, Result};
+use pktgen_wire::device::{GROWTH_MAX, Translator};
+use pktgen_wire::wire::frame::{
+    HEAD, SERVER_IP, Template, group_of, payload, source_ip, target_ip, worker_ip, worker_of,
+};
+use pktgen_wire::wire::{RoundForm, RoundMark};
+
+use super::kernel::readable;
+use super::probe::{Probe, Seen};
+use crate::clock::{Stopwatch, unix_ns};
+use crate::plan::Spec;
+use crate::transport::{End, all_frames};
+
+/// Number of the first round's packets. Those of a run begin with 0: of numbers of 32 bits, they come after these.
+const FIRST: u32 = 0xffff_0000;
+/// How long results of a round are waited for: at first, and by how often that doubles from round to round.
+const PAUSE_MS: u64 = 20;
+const DOUBLINGS: u32 = 5;
+/// Values are below this, so that no sum of 32 workers leaves 32 bits.
+const VALUE_BITS: u32 = 24;
+
+/// What came of a round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Came {
+    /// Not every worker had a result.
+    Missing(usize),
+    /// Every worker had one, and some was wrong.
+    Wrong(String),
+    /// Every worker had the right one.
+    Right,
+}
+
+/// Rounds, and what came of the last two.
+pub(super) struct Rounds {
+    form: &'static RoundForm,
+    translator: Translator,
+    workers: Arc<Population>,
+    ports: (u16, u16),
+    socket: File,
+    from: String,
+    slot: u16,
+    bytes: usize,
+    /// Makes values that no other probe has.
+    salt: u64,
+    room: Vec<u8>,
+    back: Vec<u8>,
+    seen: Seen,
+    begun: u32,
+    right: u32,
+    last: Came,
+    now: Round,
+}
+
+/// The round under way.
+#[derive(Default)]
+struct Round {
+    /// Sums, by cluster.
+    sums: Vec<Vec<i32>>,
+    /// Workers that had a result.
+    had: Vec<bool>,
+    wrong: Option<String>,
+}
+
+impl Rounds {
+    /// For a run whose frames have `frame_bytes`.
+    pub(super) fn open(spec: &Spec, frame_bytes: usize, slot: u16) -> Result<Rounds> {
+        let outer = spec.transport.outer.as_ref();
+        let known = outer.and_then(|outer| Some((outer, outer.format.round.as_ref()?, outer.format.ports?)));
+        let Some((outer, form, ports)) = known else {
+            return Err(Error::config(
+                "target.launch.ready = \"round\": it is for devices that sum in slots of two sets, as SwitchML's over UDP; use \"forward\", \
+                 or \"file\"",
+            ));
+        };
+        let from = spec.transport.interface_at(End::Workers).unwrap_or_default();
+        let socket = File::from(all_frames(&from)?);
+        let room = vec![0; frame_bytes + GROWTH_MAX];
+        Ok(Rounds {
+            form,
+            translator: outer.translator(End::Workers),
+            workers: spec.workers.clone(),
+            ports,
+            socket,
+            from,
+            slot,
+            bytes: frame_bytes,
+            salt: unix_ns(),
+            back: room.clone(),
+            room,
+            seen: Seen::default(),
+            begun: 0,
+            right: 0,
+            last: Came::Missing(0),
+            now: Round::default(),
+        })
+    }
+
+    /// The mark of a round, counted from 1 on.
+    fn mark(&self, round: u32) -> RoundMark {
+        RoundMark { number: FIRST.wrapping_add(round), set: round.is_multiple_of(2), slot: self.slot }
+    }
+
+    /// Begins a round: every worker contributes.
+    fn begin(&mut self) -> Result<()> {
+        self.begun += 1;
+        let mark = self.mark(self.begun);
+        let values = (self.bytes - HEAD - self.form.head) / 4;
+        self.now = Round {
+            sums: vec![vec![0; values]; self.workers.clusters_ever()],
+            had: vec![false; self.workers.len()],
+            wrong: None,
+        };
+        let mut frame = vec![0; self.bytes];
+        for (worker, cluster) in (0..).zip(&self.workers.cluster_of) {
+            Template::new((worker_ip(worker), self.ports.0), (SERVER_IP, self.ports.1), frame.len()).emit(&mut frame);
+            (self.form.write)(mark, &mut frame[HEAD..]);
+            let sums = &mut self.now.sums[usize::from(*cluster)];
+            let parts = frame[HEAD + self.form.head..].chunks_exact_mut(4);
+            for ((sum, part), at) in sums.iter_mut().zip(parts).zip(0u64..) {
+                let value = value(self.salt ^ (u64::from(mark.number) << 32) ^ (u64::from(worker) << 16) ^ at);
+                *sum = sum.wrapping_add(value);
+                part.copy_from_slice(&value.to_be_bytes());
+            }
+            let len = self.translator.outward(&frame, &mut self.room);
+            let frame = len.map_or(&frame[..], |len| &self.room[..len]);
+            self.seen.send(&mut self.socket, &self.from, frame)?;
+        }
+        Ok(())
+    }
+
+    /// What came of the round under way.
+    fn came(&self) -> Came {
+        let had = self.now.had.iter().filter(|had| **had).count();
+        match &self.now.wrong {
+            _ if had < self.now.had.len() => Came::Missing(had),
+            Some(why) => Came::Wrong(why.clone()),
+            None => Came::Right,
+        }
+    }
+}
+
+impl Probe for Rounds {
+    fn exchange(&mut self) -> Result<bool> {
+        self.begin()?;
+        let pause = Duration::from_millis(PAUSE_MS << (self.begun - 1).min(DOUBLINGS));
+        let watch = Stopwatch::start();
+        while watch.elapsed() < pause && matches!(self.came(), Came::Missing(_)) {
+            let left = pause.saturating_sub(watch.elapsed()).as_millis() as i32;
+            readable(self.socket.as_fd(), left.max(1));
+            self.look()?;
+        }
+        let came = self.came();
+        let before = std::mem::replace(&mut self.last, came);
+        self.right += u32::from(self.last == Came::Right);
+        match &self.last {
+            // All had taken their bits away from this set, so nothing was left there to be added to.
+            Came::Wrong(why) if !matches!(before, Came::Missing(_)) => Err(Error::Invalid(format!("not ready: {why}"))),
+            Came::Right => Ok(before == Came::Right && self.mark(self.begun).set),
+            _ => Ok(false),
+        }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let Rounds { form, translator, workers, now, slot, begun, back, seen, socket, room, .. } = self;
+        let current = FIRST.wrapping_add(*begun);
+        let is_result = |frame: &[u8]| {
+            let Some(inner) = translator.inward(frame, back).map(|len| &back[..len]) else { return false };
+            let of = |ip| worker_of(ip, workers.len());
+            let (to, is_answer) = (target_ip(inner), of(source_ip(inner)).is_none());
+            let Some((payload, mark)) = payload(inner).and_then(|payload| Some((payload, (form.read)(payload)?)))
+            else {
+                return false;
+            };
+            let cluster = match of(to) {
+                Some(worker) => workers.cluster_of.get(worker as usize).copied(),
+                None => group_of(to),
+            };
+            let Some(cluster) = cluster.filter(|_| is_answer && mark.slot == *slot) else { return false };
+            if mark.number == current {
+                now.take(cluster, of(to), &workers.cluster_of, &payload[form.head..]);
+            }
+            // Late ones of a round before are no surprise.
+            mark.number.wrapping_sub(FIRST) <= *begun
+        };
+        seen.take(socket, room, is_result);
+        seen.check()
+    }
+
+    fn missed(&self) -> String {
+        let why = match &self.last {
+            Came::Missing(had) => format!("{had} of {} workers had a result of the last", self.workers.len()),
+            Came::Wrong(why) => why.clone(),
+            Came::Right => "the one before the last had none".to_owned(),
+        };
+        format!(
+            "{} of {} rounds that all workers contributed to at {}, in slot {}, came back as the right sum, and two in succession must: \
+             {why} ({} other frames came)",
+            self.right, self.begun, self.from, self.slot, self.seen.unasked
+        )
+    }
+
+    fn found(&self) -> String {
+        format!(
+            "round: {} of {} rounds of {} workers in slot {} came back as the right sum, the last two from both sets",
+            self.right,
+            self.begun,
+            self.workers.len(),
+            self.slot
+        )
+    }
+
+    fn seen(&self) -> &Seen {
+        &self.seen
+    }
+}
+
+impl Round {
+    /// Takes a result for a worker, or for all of a cluster.
+    fn take(&mut self, cluster: u16, worker: Option<u32>, clusters: &[u16], values: &[u8]) {
+        let Some(sums) = self.sums.get(usize::from(cluster)) else { return };
+        for ((had, own), id) in self.had.iter_mut().zip(clusters).zip(0..) {
+            *had |= *own == cluster && worker.is_none_or(|worker| worker == id);
+        }
+        let came = values.chunks_exact(4).map(|value| i32::from_be_bytes(value.try_into().unwrap_or_default()));
+        let differs = sums.iter().zip(came).zip(0..).find(|((sum, came), _)| *sum != came);
+        if let Some(((sum, came), at)) = differs {
+            self.wrong = Some(format!(
+                "the result of a round is wrong: value {at} is {came}, and the sum of what the workers contributed is {sum}"
+            ));
+        } else if values.len() != sums.len() * 4 {
+            self.wrong = Some(format!(
+                "the result of a round has {} values, and contributions have {}",
+                values.len() / 4,
+                sums.len()
+            ));
+        }
+    }
+}
+
+/// A value out of its name, below 2²⁴ in either direction: splitmix64's last steps.
+fn value(name: u64) -> i32 {
+    let mut z = name.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z >> 32) as i32 >> (31 - VALUE_BITS)
+}
