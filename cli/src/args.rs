@@ -1,5 +1,6 @@
 //! Every flag of every command, in one place.
 
+mod certify;
 mod completions;
 mod convert;
 mod device;
@@ -19,6 +20,7 @@ use pktgen_core::shard::Shard;
 use pktgen_core::units::{Rate, Size, Span};
 use pktgen_records::age::AgeOf;
 
+pub(crate) use certify::Certify;
 pub(crate) use completions::Completions;
 #[cfg(feature = "completions")]
 pub(crate) use completions::Form;
@@ -97,6 +99,8 @@ pub(crate) enum Command {
     Place(Place),
     /// Formal check of a configuration by an SMT solver: does a property hold for every behaviour? (OLAF §6)
     Verify(Verify),
+    /// Conformance of a device: every clause of its protocol, with the packets that prove the verdict (docs/certify.md)
+    Certify(Certify),
     /// What this host can do, why not, and the remedy; changes nothing and sends nothing
     Doctor(Doctor),
     /// Profiles of hardware: list, compatibility with an experiment, configuration of the control plane

@@ -199,7 +199,8 @@ void switchml(uint8_t *f, size_t len, int64_t now) {
     int worker = is_datagram(f, len) ? worker_of(f) : -1;
     uint8_t *p = f + PAYLOAD;
     size_t values = sizes[p[0] & 7];
-    if (worker < 0 || values == 0 || payload_len(f, len) != SWITCHML_HEAD + 4 * values) {
+    bool for_it = (get16(f + ETH + IP + 2) & 0xfff0) == 0xbee0;
+    if (worker < 0 || !for_it || p[0] >> 4 != 1 || values == 0 || payload_len(f, len) != SWITCHML_HEAD + 4 * values) {
         counts.refused++;
         return;
     }

@@ -3,6 +3,7 @@
 mod analyze;
 mod capture;
 mod captured;
+mod certify;
 mod compare;
 mod completions;
 mod demo;
@@ -53,6 +54,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::History(args) => history::run(args, ui),
         Command::Place(args) => place::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),
+        Command::Certify(args) => certify::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),
         Command::Device(args) => device::run(args, ui),
         Command::Dissector(args) => dissector::run(&args, ui),

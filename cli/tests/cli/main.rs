@@ -3,6 +3,7 @@
 mod blackbox;
 mod capture;
 mod captured;
+mod certify;
 mod circles;
 mod compare;
 mod control_characters;

@@ -144,6 +144,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("analysis/query", &["generator/core", "analysis/records", "analysis/capture", "analysis/report"]),
     ("planning", &["generator/core", "generator/wire", "generator/workload"]),
     ("verify", &["generator/core", "generator/wire", "generator/workload"]),
+    ("certify", &["generator/core", "generator/wire", "replay/engine", "replay/realtime"]),
 ];
 
 /// Folder, and what its files must not say.

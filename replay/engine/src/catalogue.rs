@@ -9,6 +9,7 @@ use pktgen_wire::device::Protocols;
 use pktgen_wire::device::plan::Planner;
 use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
+use crate::clause::ClauseSuite;
 use crate::dialect::DialectKind;
 use crate::endpoint::{Behaviour, WorkerKind};
 use crate::target::program::ProgramKind;
@@ -30,12 +31,23 @@ pub struct System {
     pub queues: &'static [&'static dyn Discipline],
     /// How its frames are written for devices of others.
     pub dialects: &'static [&'static DialectKind],
+    /// What devices under test must do.
+    pub suites: &'static [&'static ClauseSuite],
 }
 
 impl System {
     /// One that brings nothing.
     pub const fn new(name: &'static str) -> Self {
-        System { name, formats: &[], planners: &[], workers: &[], programs: &[], queues: &[], dialects: &[] }
+        System {
+            name,
+            formats: &[],
+            planners: &[],
+            workers: &[],
+            programs: &[],
+            queues: &[],
+            dialects: &[],
+            suites: &[],
+        }
     }
 }
 
@@ -67,6 +79,8 @@ pub struct Catalogue {
     pub queues: &'static [&'static dyn Discipline],
     /// How frames are written for devices of others.
     pub dialects: &'static [&'static DialectKind],
+    /// What devices under test must do.
+    pub suites: &'static [&'static ClauseSuite],
     /// What an experiment that does not choose is given.
     pub defaults: Defaults,
 }
@@ -78,6 +92,7 @@ pub static NOTHING: Catalogue = Catalogue {
     programs: &[],
     queues: &[],
     dialects: &[],
+    suites: &[],
     defaults: Defaults { workers: "", program: "" },
 };
 
@@ -98,6 +113,7 @@ impl Catalogue {
             programs: all(systems, |system| system.programs),
             queues: all(systems, |system| system.queues),
             dialects: all(systems, |system| system.dialects),
+            suites: all(systems, |system| system.suites),
             defaults,
         }
     }

@@ -5,10 +5,11 @@
 //!
 //! Map: [`frame`] has frames and their memory; [`target`] what devices do; [`endpoint`] what hosts do; [`dialect`] how devices write
 //! frames; [`driver`] moves virtual time; [`ledger`] closes the balance; [`recorder`] takes rows; [`parts`] is all of a run before a
-//! driver takes it; [`groups`], [`racks`] and [`reduction`] say what a network means for its devices.
+//! driver takes it; [`clause`] has what devices under test must do; [`groups`], [`racks`] and [`reduction`] say what a network means for its devices.
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+pub mod clause;
 pub mod dialect;
 pub mod driver;
 pub mod endpoint;

@@ -21,6 +21,8 @@ use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, RoundForm, RoundM
 
 /// UDP port of the switch: 16 ports from here on; the client uses the first.
 pub const PORT: u16 = 0xbee0;
+/// Ports of the switch.
+pub(crate) const PORTS: u16 = 16;
 /// UDP port of workers.
 pub const WORKER_PORT: u16 = 4000;
 /// Bytes of the payload before the values, exponents included.
@@ -121,7 +123,7 @@ const fn integers(count: usize) -> Rest {
 }
 
 static LAYOUT: Layout = Layout {
-    ports: &[(PORT, PORT + 15)],
+    ports: &[(PORT, PORT + PORTS - 1)],
     shared_ports: &[WORKER_PORT],
     telling: true,
     summary: &["job", "packet", "set", "slot", "exponent", "attempt"],

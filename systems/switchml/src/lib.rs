@@ -4,6 +4,7 @@
 //! what is published and what is chosen here.
 #![forbid(unsafe_code)]
 
+mod clauses;
 mod dialect;
 pub mod format;
 mod plan;
@@ -20,5 +21,6 @@ pub static SYSTEM: System = System {
     workers: &[&workers::SwitchMlKind],
     programs: &[&program::SwitchMlKind],
     dialects: &[&dialect::KIND, &dialect::roce::KIND],
+    suites: &[&clauses::SUITE],
     ..System::new("switchml")
 };

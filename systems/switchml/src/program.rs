@@ -11,7 +11,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use crate::format::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, values};
+use crate::format::{ELEMENTS, HEADER, Header, PORT, PORTS, WORKER_PORT, frame_bytes, values};
 use pktgen_core::config::{KeyTables, Section, settings, spans};
 use pktgen_core::record::{Action, Counter, Reason};
 use pktgen_core::registry::Named;
@@ -19,7 +19,7 @@ use pktgen_core::time::{NEVER, SECOND, Time};
 use pktgen_core::topology::NO_PORT;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
-use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, source_ip, worker_ip, worker_of};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, source_ip, target_port, worker_ip, worker_of};
 use pktgen_wire::wire::integers::emit_values;
 
 use pktgen_engine::frame::{Frame, Kind, Pool};
@@ -202,6 +202,10 @@ impl SwitchMl {
     fn identify(&self, frame: &Frame, pool: &Pool) -> Result<(u32, Header), Reason> {
         // Options or tags before UDP: the P4 parser does not take these to be its own either.
         if frame.kind != Kind::Update || usize::from(frame.head) != HEAD || usize::from(frame.len) < HEAD {
+            return Err(Reason::Malformed);
+        }
+        let ports = PORT..PORT + PORTS;
+        if !ports.contains(&target_port(pool.frame(frame))) {
             return Err(Reason::Malformed);
         }
         let header = Header::parse(pool.payload(frame)).ok_or(Reason::Malformed)?;

@@ -1,0 +1,161 @@
+//! What came of the clauses of a suite.
+
+use pktgen_core::record::Hashing;
+use pktgen_core::{Error, Result};
+use pktgen_engine::clause::{Clause, ProbeFrame};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// What came of a clause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClauseVerdict {
+    /// It held in every repeat.
+    Passed,
+    /// It did not hold in at least one.
+    Failed,
+    /// At least one repeat did not show whether it holds, and none that it does not.
+    NotDecidable,
+    /// Its precondition is not met.
+    NotApplicable,
+}
+
+impl ClauseVerdict {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Passed, Self::Failed, Self::NotDecidable, Self::NotApplicable];
+
+    /// As a word.
+    pub fn name(self) -> &'static str {
+        ["passed", "failed", "not decidable", "not applicable"][self as usize]
+    }
+}
+
+/// A clause that was carried out, or not.
+#[derive(Debug, Clone)]
+pub struct ClauseOutcome {
+    /// Its number in the suite.
+    pub number: String,
+    /// The clause.
+    pub clause: &'static Clause,
+    /// What came of it.
+    pub verdict: ClauseVerdict,
+    /// Why, if it did not pass: of the first repeat that decided.
+    pub why: String,
+    /// Repeats that were carried out.
+    pub repeats: u32,
+    /// Those of them with this verdict.
+    pub times: u32,
+    /// The first repeat that decided.
+    pub first: u32,
+    /// Frames of all repeats, in both directions.
+    pub frames: u64,
+    /// SHA-256 of them.
+    pub digest: String,
+    /// Frames of the repeat that decided, if the clause did not pass.
+    pub evidence: Vec<ProbeFrame>,
+    /// The file that has them, once it is written.
+    pub file: Option<String>,
+}
+
+impl ClauseOutcome {
+    /// As one JSON object.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "clause": self.clause.id,
+            "number": self.number,
+            "title": self.clause.title,
+            "verdict": self.verdict,
+            "why": (!self.why.is_empty()).then_some(&self.why),
+            "repeats": self.repeats,
+            "times": self.times,
+            "frames": self.frames,
+            "digest": self.digest,
+            "evidence": self.file,
+        })
+    }
+
+    /// As one line.
+    pub fn line(&self) -> String {
+        let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
+        let share = match self.verdict {
+            ClauseVerdict::Failed | ClauseVerdict::NotDecidable => format!(" ({} of {})", self.times, self.repeats),
+            _ => String::new(),
+        };
+        format!("{:<5} {:<14} {}{share}{why}", self.number, self.verdict.name(), self.clause.id)
+    }
+}
+
+/// What came of all clauses, and of what.
+#[derive(Debug, Clone)]
+pub struct Certificate {
+    /// The suite, and its version.
+    pub suite: (&'static str, u32),
+    /// The program that certified, and its version.
+    pub by: String,
+    /// The device.
+    pub device: String,
+    /// The experiment.
+    pub experiment: String,
+    /// The seed.
+    pub seed: u64,
+    /// The experiment with all defaults.
+    pub config: String,
+    /// The clauses.
+    pub outcomes: Vec<ClauseOutcome>,
+}
+
+/// SHA-256 of this text.
+pub(crate) fn sha256(text: &str) -> Result<String> {
+    let mut hashing = Hashing::new(std::io::sink());
+    let failed = |e| Error::Invalid(format!("a digest cannot be made: {e}"));
+    std::io::Write::write_all(&mut hashing, text.as_bytes()).map_err(failed)?;
+    Ok(hashing.digest().map(|digest| digest.sha256).unwrap_or_default())
+}
+
+impl Certificate {
+    /// How many clauses have this verdict.
+    pub fn count(&self, verdict: ClauseVerdict) -> usize {
+        self.outcomes.iter().filter(|outcome| outcome.verdict == verdict).count()
+    }
+
+    /// Whether every clause that applies passed.
+    pub fn is_whole(&self) -> bool {
+        self.count(ClauseVerdict::Failed) + self.count(ClauseVerdict::NotDecidable) == 0
+    }
+
+    /// SHA-256 of the configuration.
+    pub fn config_digest(&self) -> Result<String> {
+        sha256(&self.config)
+    }
+
+    /// SHA-256 of the evidence: of the verdicts and the digests of all clauses.
+    pub fn digest(&self) -> Result<String> {
+        let lines = self.outcomes.iter().map(|it| format!("{} {} {}\n", it.clause.id, it.verdict.name(), it.digest));
+        sha256(&lines.collect::<String>())
+    }
+
+    /// One sentence.
+    pub fn summary(&self) -> String {
+        let counts: Vec<_> = ClauseVerdict::ALL.iter().map(|it| format!("{} {}", self.count(*it), it.name())).collect();
+        format!("{} clauses of {}: {}", self.outcomes.len(), self.suite.0, counts.join(", "))
+    }
+
+    /// What it is of, as one JSON object.
+    pub fn to_json(&self) -> Result<Value> {
+        Ok(json!({
+            "suite": self.suite.0,
+            "suite_version": self.suite.1,
+            "by": self.by,
+            "device": self.device,
+            "experiment": self.experiment,
+            "seed": self.seed,
+            "conforms": self.is_whole(),
+            "passed": self.count(ClauseVerdict::Passed),
+            "failed": self.count(ClauseVerdict::Failed),
+            "not_decidable": self.count(ClauseVerdict::NotDecidable),
+            "not_applicable": self.count(ClauseVerdict::NotApplicable),
+            "config_sha256": self.config_digest()?,
+            "evidence_sha256": self.digest()?,
+        }))
+    }
+}

@@ -1,0 +1,46 @@
+//! Files of a certificate: verdicts, and the frames that prove them.
+
+use std::path::Path;
+
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
+use pktgen_engine::clause::ProbeFrame;
+use pktgen_wire::pcap::{Form, Writer, WriterOptions};
+use serde_json::json;
+
+use crate::certificate::Certificate;
+
+impl Certificate {
+    /// Writes all files into a folder: `certificate.json`, `.md` and `.xml`, and a capture for each clause that did not pass.
+    pub fn write(&mut self, folder: &Path) -> Result<()> {
+        for outcome in self.outcomes.iter_mut().filter(|it| !it.evidence.is_empty()) {
+            let name = format!("{}.pcapng", outcome.clause.id);
+            capture(&folder.join(&name), &outcome.evidence)?;
+            outcome.file = Some(name);
+        }
+        let clauses: Vec<_> = self.outcomes.iter().map(|outcome| outcome.to_json()).collect();
+        let mut whole = self.to_json()?;
+        whole["clauses"] = json!(clauses);
+        let text = serde_json::to_string_pretty(&whole);
+        let text = text.map_err(|e| Error::Invalid(format!("the certificate cannot be written as JSON: {e}")))?;
+        write_whole(&folder.join("certificate.json"), text + "\n")?;
+        write_whole(&folder.join("certificate.md"), self.page()?)?;
+        write_whole(&folder.join("certificate.xml"), self.junit())?;
+        write_whole(&folder.join("experiment.toml"), self.config.clone()).map(drop)
+    }
+}
+
+/// The frames, with an interface for each port and direction.
+fn capture(path: &Path, frames: &[ProbeFrame]) -> Result<()> {
+    let mut ends: Vec<(u16, bool)> = frames.iter().map(|frame| (frame.port, frame.inward)).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let name = |(port, inward): &(u16, bool)| format!("{} port {port}", if *inward { "into" } else { "out of" });
+    let interfaces = ends.iter().map(name).collect();
+    let mut writer = Writer::create(path, WriterOptions { interfaces, ..WriterOptions::new(Form::Pcapng) })?;
+    for frame in frames {
+        let interface = ends.binary_search(&(frame.port, frame.inward)).unwrap_or_default() as u32;
+        writer.packet(interface, frame.t, &frame.bytes, frame.bytes.len() as u32)?;
+    }
+    writer.finish().map(drop)
+}

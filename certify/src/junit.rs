@@ -1,0 +1,49 @@
+//! A certificate as JUnit XML, which continuous integration shows: a case per clause.
+
+use std::fmt::Write;
+
+use pktgen_core::printable::printable;
+
+use crate::certificate::{Certificate, ClauseOutcome, ClauseVerdict};
+
+impl Certificate {
+    /// The whole document.
+    pub(crate) fn junit(&self) -> String {
+        let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        let (failed, errors) = (self.count(ClauseVerdict::Failed), self.count(ClauseVerdict::NotDecidable));
+        let skipped = self.count(ClauseVerdict::NotApplicable);
+        let counts = format!(
+            "tests=\"{}\" failures=\"{failed}\" errors=\"{errors}\" skipped=\"{skipped}\"",
+            self.outcomes.len()
+        );
+        let name = escape(&format!("{} on {}", self.suite.0, self.device));
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "<testsuites name=\"pktgen certify\" {counts}>\n<testsuite name=\"{name}\" {counts} time=\"0\">"
+        );
+        self.outcomes.iter().for_each(|outcome| case(outcome, self.suite.0, &mut out));
+        out.push_str("</testsuite>\n</testsuites>\n");
+        out
+    }
+}
+
+fn case(outcome: &ClauseOutcome, suite: &str, out: &mut String) {
+    let name = escape(&format!("{} {}: {}", outcome.number, outcome.clause.id, outcome.clause.title));
+    let head = format!("<testcase classname=\"{}\" name=\"{name}\" time=\"0\"", escape(suite));
+    let element = match outcome.verdict {
+        ClauseVerdict::Passed => None,
+        ClauseVerdict::Failed => Some("failure"),
+        ClauseVerdict::NotDecidable => Some("error"),
+        ClauseVerdict::NotApplicable => Some("skipped"),
+    };
+    let _ = match element {
+        None => writeln!(out, "{head}/>"),
+        Some(element) => writeln!(out, "{head}><{element} message=\"{}\"/></testcase>", escape(&outcome.why)),
+    };
+}
+
+fn escape(text: &str) -> String {
+    let text = printable(text);
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

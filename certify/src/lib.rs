@@ -1,0 +1,20 @@
+//! Conformance of devices that aggregate (docs/certify.md): carries out the clauses of a system on a bench, and says of each whether it holds.
+//!
+//! Clauses are listed by their systems ([`pktgen_engine::clause`]). A [`ProgramBench`] has a program in virtual time, a [`WireBench`]
+//! whatever is at the other end of interfaces. [`certify`] carries clauses out; [`Certificate`] is what comes of it, [`methodology`] the
+//! page of all clauses.
+#![forbid(unsafe_code)]
+
+mod certificate;
+mod evidence;
+mod junit;
+mod page;
+mod program;
+mod run;
+mod wires;
+
+pub use certificate::{Certificate, ClauseOutcome, ClauseVerdict};
+pub use page::methodology;
+pub use program::ProgramBench;
+pub use run::{CertifyOptions, certify};
+pub use wires::WireBench;

@@ -1,0 +1,110 @@
+//! Pages: the methodology, which is all clauses with what is common to them, and a certificate.
+
+use std::fmt::Write;
+
+use pktgen_core::Result;
+use pktgen_core::printable::printable;
+use pktgen_engine::clause::{Clause, ClauseSuite};
+
+use crate::certificate::{Certificate, ClauseVerdict};
+
+/// What stands before the clauses.
+const HEAD: &str = include_str!("methodology.md");
+
+/// docs/certify.md: the methodology, with the clauses of these suites.
+pub fn methodology(suites: &[&'static ClauseSuite]) -> String {
+    let mut out = String::from(HEAD);
+    for suite in suites {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "\n## Clauses of `{}`, version {}\n", suite.name, suite.version);
+        for (term, meaning) in suite.terms {
+            let _ = writeln!(out, "- *{term}*: {meaning}.");
+        }
+        for (index, group) in suite.groups.iter().enumerate() {
+            let _ = writeln!(out, "\n### {}. {}\n", index + 1, group.title);
+            for (number, clause) in
+                suite.numbered().filter(|(number, _)| number.split('.').next() == Some(&(index + 1).to_string()))
+            {
+                text(&number, clause, &mut out);
+            }
+        }
+    }
+    out
+}
+
+fn text(number: &str, clause: &Clause, out: &mut String) {
+    let precondition = if clause.precondition.is_empty() { "none" } else { clause.precondition };
+    let _ = writeln!(out, "**{number} `{}`: {}.** {}\n", clause.id, clause.title, clause.rule);
+    for (what, said) in [
+        ("Precondition", precondition),
+        ("Stimulus", clause.stimulus),
+        ("Observation", clause.observation),
+        ("Oracle", clause.oracle),
+    ] {
+        let _ = writeln!(out, "- {what}: {said}.");
+    }
+    let _ = writeln!(out, "- Repeats: {}. Error: {}; {}.\n", clause.repeats, clause.error, missed(clause.repeats));
+}
+
+/// How likely so many repeats miss a defect that shows in some only.
+fn missed(repeats: u32) -> String {
+    let percent = |share: f64| {
+        let missed = 100.0 * (1.0 - share).powi(repeats as i32);
+        if missed < 10.0 { format!("{missed:.2}") } else { format!("{missed:.0}") }
+    };
+    format!(
+        "a defect that shows in half of the repeats is missed in {} % of certificates, in a tenth in {} %",
+        percent(0.5),
+        percent(0.1)
+    )
+}
+
+/// Text in a cell of a table.
+fn cell(text: &str) -> String {
+    printable(text).replace('|', "\\|").replace('<', "&lt;")
+}
+
+impl Certificate {
+    /// The page of a certificate.
+    pub(crate) fn page(&self) -> Result<String> {
+        let verdict = if self.is_whole() { "conforms" } else { "does not conform, or not decidably" };
+        let mut out = format!("# {}: {verdict}\n\n{}.\n\n", cell(&self.device), self.summary());
+        let (suite, version) = self.suite;
+        for (what, said) in [
+            ("suite", format!("{suite}, version {version}")),
+            ("experiment", cell(&self.experiment)),
+            ("certified by", self.by.clone()),
+            ("seed", self.seed.to_string()),
+            ("SHA-256 of the configuration", self.config_digest()?),
+            ("SHA-256 of the evidence", self.digest()?),
+        ] {
+            let _ = writeln!(out, "- {what}: {said}");
+        }
+        out.push_str("\n| clause | | verdict | repeats | frames |\n| --- | --- | --- | ---: | ---: |\n");
+        for it in &self.outcomes {
+            let _ = writeln!(
+                out,
+                "| {} `{}` | {} | {} | {} | {} |",
+                it.number,
+                it.clause.id,
+                it.clause.title,
+                it.verdict.name(),
+                it.repeats,
+                it.frames
+            );
+        }
+        for verdict in [ClauseVerdict::Failed, ClauseVerdict::NotDecidable, ClauseVerdict::NotApplicable] {
+            let mut own = self.outcomes.iter().filter(|it| it.verdict == verdict).peekable();
+            if own.peek().is_some() {
+                let _ = writeln!(out, "\n## {}\n", verdict.name());
+            }
+            for it in own {
+                let share = if it.repeats > 0 { format!(" ({} of {})", it.times, it.repeats) } else { String::new() };
+                let file = it.file.as_ref().map_or(String::new(), |file| format!("; frames in [{file}]({file})"));
+                let _ = writeln!(out, "- {} `{}`{share}: {}{file}", it.number, it.clause.id, cell(&it.why));
+            }
+        }
+        let _ = writeln!(out, "\n## Configuration\n\n```toml\n{}\n```", self.config.trim_end());
+        Ok(out)
+    }
+}

@@ -1,0 +1,166 @@
+//! The bench of a program in virtual time: one device of an experiment, made anew whenever it is asked for.
+
+use std::collections::VecDeque;
+
+use pktgen_core::time::{MS, NEVER, NS, Time};
+use pktgen_core::topology::NodeId;
+use pktgen_core::{Error, Result};
+use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeGround};
+use pktgen_engine::endpoint::Facts;
+use pktgen_engine::frame::Pool;
+use pktgen_engine::target::context::Outbox;
+use pktgen_engine::target::device::Device;
+use pktgen_realtime::driver::real_time::{only_device, take};
+use pktgen_realtime::plan::Plan;
+use pktgen_realtime::transport::Arrival;
+
+/// Time between two frames that go in.
+const APART: Time = 10 * NS;
+/// How long a late worker stays away.
+const LATE: Time = 100 * MS;
+
+/// A device in virtual time.
+pub struct ProgramBench<'a> {
+    make: Box<dyn Fn() -> Result<Plan> + 'a>,
+    rig: Rig,
+    now: Time,
+}
+
+/// One device, and frames on their way to the ends of its links.
+struct Rig {
+    device: Device,
+    facts: Facts,
+    pool: Pool,
+    out: Outbox,
+    touched: Vec<u16>,
+    under_way: VecDeque<(Time, u16, Vec<u8>)>,
+}
+
+impl<'a> ProgramBench<'a> {
+    /// The device of an experiment in virtual time, and what clauses know of it; `make` plans the experiment.
+    pub fn new(make: impl Fn() -> Result<Plan> + 'a) -> Result<(Self, ProbeGround)> {
+        let plan = make()?;
+        let ground = ground(&plan)?;
+        let rig = Rig::of(plan)?;
+        Ok((ProgramBench { make: Box::new(make), rig, now: 0 }, ground))
+    }
+}
+
+/// What clauses know of the device of a plan.
+fn ground(plan: &Plan) -> Result<ProbeGround> {
+    let (topology, facts) = (&plan.parts.topology, &plan.parts.facts);
+    let node = only_device(topology)?;
+    let routes = &topology.routes()[usize::from(node)];
+    let port = |to: NodeId| routes[usize::from(to)];
+    Ok(ProbeGround {
+        workers: facts.workers.clone(),
+        port_of: facts.host_of.iter().map(|host| port(*host)).collect(),
+        server: topology.servers().next().map(port),
+        late: LATE,
+        keys: pktgen_core::config::Document::parse(&plan.spec.config, "the resolved experiment")?,
+    })
+}
+
+impl Rig {
+    fn of(plan: Plan) -> Result<Self> {
+        let node = only_device(&plan.parts.topology)?;
+        let device = plan.parts.devices.into_iter().nth(usize::from(node)).flatten();
+        let device = device.ok_or_else(|| Error::config("the experiment has no device to certify"))?;
+        Ok(Rig {
+            device,
+            facts: plan.parts.facts,
+            pool: Pool::new(plan.parts.frame_bytes, 256),
+            out: Outbox::default(),
+            touched: Vec::new(),
+            under_way: VecDeque::new(),
+        })
+    }
+
+    fn frame_in(&mut self, t: Time, bytes: &[u8]) {
+        let arrival = Arrival { bytes, len: bytes.len(), stamp_ns: None, lost: false };
+        // What is no frame of the system a device in real time leaves alone, too.
+        let Some(frame) = take(&arrival, &mut self.pool, &self.facts) else { return };
+        let frame = pktgen_engine::frame::Frame { t, ..frame };
+        let Rig { device, pool, out, touched, .. } = self;
+        device.call(pool, out, touched, |program, context| program.on_burst(&[frame], context));
+        self.collect();
+    }
+
+    /// Takes what left the device.
+    fn collect(&mut self) {
+        self.touched.clear();
+        self.device.books.rows.clear();
+        for (link, frame) in self.out.frames.drain(..) {
+            let port = self.device.ports.iter().position(|port| port.link == link).unwrap_or_default() as u16;
+            let at = self.under_way.partition_point(|(t, ..)| *t <= frame.t);
+            self.under_way.insert(at, (frame.t, port, self.pool.frame(&frame).to_vec()));
+            self.pool.release(frame.buffer);
+        }
+    }
+
+    /// When the device does something by itself.
+    fn next(&self) -> Time {
+        let ports = self.device.ports.iter().map(|port| port.wake());
+        ports.min().unwrap_or(NEVER).min(self.device.program.next_wake())
+    }
+
+    /// Does what happens next, if it is by `until`; frames at the ends of their links go to `each`. Returns when it was.
+    fn step(&mut self, until: Time, each: EachFrame) -> Option<Time> {
+        let arrives = self.under_way.front().map_or(NEVER, |(t, ..)| *t);
+        let t = self.next().min(arrives);
+        if t > until || t == NEVER {
+            return None;
+        }
+        if arrives == t {
+            if let Some((t, port, bytes)) = self.under_way.pop_front() {
+                each(t, port, &bytes);
+            }
+            return Some(t);
+        }
+        let Rig { device, pool, out, touched, .. } = self;
+        for port in device.ports.iter_mut().filter(|port| port.wake() <= t) {
+            port.advance(t, pool, &mut device.books, out);
+        }
+        if device.program.next_wake() <= t {
+            device.call(pool, out, touched, |program, context| program.on_timer(t, context));
+        }
+        self.collect();
+        Some(t)
+    }
+}
+
+impl ProbeBench for ProgramBench<'_> {
+    fn now(&mut self) -> Time {
+        self.now
+    }
+
+    fn frame_in(&mut self, _port: u16, bytes: &[u8]) -> Result<()> {
+        // What the device does by itself before comes before; nothing of that reaches a port's far end meanwhile that is not kept.
+        self.rig.frame_in(self.now, bytes);
+        self.now += APART;
+        Ok(())
+    }
+
+    fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
+        let until = self.now + span;
+        while self.rig.step(until, each).is_some() {}
+        self.now = until;
+        Ok(())
+    }
+
+    fn settle(&mut self, each: EachFrame) -> Result<()> {
+        while let Some(t) = self.rig.step(NEVER - 1, each) {
+            self.now = self.now.max(t);
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Result<bool> {
+        self.rig = Rig::of((self.make)()?)?;
+        Ok(true)
+    }
+
+    fn lost(&mut self) -> Result<u64> {
+        Ok(0)
+    }
+}

@@ -1,0 +1,38 @@
+//! Flags of `pktgen certify`.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+
+const EXITS: &str = "\
+Verdicts per clause: passed, failed, not decidable, not applicable. docs/certify.md has the clauses and the method.\n\
+Exit codes: 0 the device conforms; 1 a clause failed or is not decidable; 2 usage or configuration; 3 this host cannot.";
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXITS)]
+pub(crate) struct Certify {
+    /// Experiment file (TOML), or a built-in experiment by its name (pktgen list configs)
+    #[arg(required_unless_present_any = ["list", "markdown"])]
+    pub(crate) experiment: Option<PathBuf>,
+    /// Override a key, for example --set target.pool=16 (repeatable; wins over file and environment)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Only this clause, by its id or number (repeatable) [default: all]
+    #[arg(long, value_name = "CLAUSE")]
+    pub(crate) clause: Vec<String>,
+    /// Repeats of each clause [default: what each says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeats: Option<u32>,
+    /// Seed of all content [default: that of the experiment]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Folder for the certificate and its evidence; must be new or empty [default: runs/certify-NAME-N]
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the clauses and stop
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Print the methodology with all clauses and stop: docs/certify.md
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) markdown: bool,
+}

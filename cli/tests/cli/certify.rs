@@ -1,0 +1,282 @@
+//! `pktgen certify`: our own switch and one in C conform, planted defects are found by the clauses that name them and proven by their frames,
+//! and docs/certify.md is what the command prints: `UPDATE_DOCS=1 cargo test --release --workspace --test cli certify::`.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::bench::{Device, cabled};
+use crate::support::text;
+use crate::support::wired::{config, pktgen, said};
+use pktgen_certify::{Certificate, CertifyOptions, ClauseVerdict, ProgramBench, certify};
+use pktgen_core::Result;
+use pktgen_core::config::Document;
+use pktgen_core::time::Time;
+use pktgen_engine::clause::{EachFrame, ProbeBench};
+use pktgen_realtime::run::Experiment;
+use pktgen_testing::{Need, skip};
+use pktgen_wire::pcap::Reader;
+use serde_json::Value;
+
+const VIRTUAL: &str = "transport.kind=virtual";
+
+/// Runs `pktgen certify` on our switch.
+fn ours(folder: &Path, words: &[&str], set: &[&str]) -> (Option<i32>, Vec<Value>, String) {
+    let file = config("switchml");
+    let out = folder.display().to_string();
+    let words = [&["certify", &file, "--json", "--out", &out], words].concat();
+    let output = pktgen(&[], &words, &[&[VIRTUAL], set].concat()).output().expect("it runs");
+    let lines = text(&output.stdout);
+    let lines = lines.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")));
+    (output.status.code(), lines.collect(), said(&output))
+}
+
+/// Clauses with this verdict.
+fn with<'a>(lines: &'a [Value], verdict: &str) -> Vec<&'a str> {
+    lines.iter().filter(|line| line["verdict"] == verdict).filter_map(|line| line["clause"].as_str()).collect()
+}
+
+const TWO_JOBS: [&str; 2] = ["workload.jobs=2", "target.jobs=several"];
+
+#[test]
+fn our_switch_conforms_in_virtual_time() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (n, (elements, jobs, check)) in
+        [("64", true, "true"), ("256", true, "true"), ("256", false, "true"), ("256", false, "false")]
+            .into_iter()
+            .enumerate()
+    {
+        let out = folder.path().join(n.to_string());
+        let (elements, check) = (format!("workload.elements={elements}"), format!("target.check={check}"));
+        let mut set = vec![elements.as_str(), check.as_str()];
+        set.extend(if jobs { &TWO_JOBS[..] } else { &[] });
+        let (code, lines, said) = ours(&out, &["--repeats", "20"], &set);
+        assert_eq!(code, Some(0), "{set:?}: {said}");
+        let (clauses, whole) = lines.split_at(lines.len() - 1);
+        assert_eq!(whole[0]["conforms"], true, "{said}");
+        let exempt: &[&str] = match (jobs, check.ends_with("true")) {
+            (true, _) => &[],
+            (false, true) => &["switchml-jobs", "switchml-foreign-job"],
+            (false, false) => &["switchml-late", "switchml-stale", "switchml-jobs", "switchml-foreign-job"],
+        };
+        assert_eq!(with(clauses, "not_applicable"), exempt);
+        assert_eq!(with(clauses, "passed").len() + exempt.len(), clauses.len(), "{said}");
+        for file in ["certificate.json", "certificate.md", "certificate.xml", "experiment.toml"] {
+            assert!(out.join(file).is_file(), "{file}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_makes_the_same_probes() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let digest = |name: &str, seed: &str| {
+        let (code, lines, said) = ours(&folder.path().join(name), &["--seed", seed], &[]);
+        assert_eq!(code, Some(0), "{said}");
+        lines.last().expect("a line")["evidence_sha256"].as_str().expect("a digest").to_owned()
+    };
+    let first = digest("a", "7");
+    assert_eq!(first.len(), 64);
+    assert_eq!(first, digest("b", "7"));
+    assert_ne!(first, digest("c", "8"));
+}
+
+#[test]
+fn clauses_are_chosen_by_id_or_number_and_others_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let words = ["--clause", "switchml-wrap", "--clause", "2.1", "--repeats", "3"];
+    let (code, lines, _) = ours(&folder.path().join("a"), &words, &[]);
+    let found: Vec<_> = lines.iter().filter_map(|line| line["clause"].as_str()).collect();
+    assert_eq!((code, &found[..]), (Some(0), &["switchml-wrap", "switchml-receivers"][..]));
+    assert_eq!(lines[0]["repeats"], 3);
+    let (code, _, said) = ours(&folder.path().join("b"), &["--clause", "switchml-warp"], &[]);
+    assert!(code == Some(2) && said.contains("did you mean \"switchml-wrap\""), "{said}");
+    let (code, _, said) = ours(&folder.path().join("c"), &[], &["transport.kind=ring"]);
+    assert!(code == Some(2) && said.contains("virtual"), "{said}");
+}
+
+/// What happens to frames that a device sends: none, one or more frames at ports.
+type Bend = fn(u64, u16, &[u8]) -> Vec<(u16, Vec<u8>)>;
+
+/// A bench whose device's frames are bent.
+struct Bent<'a> {
+    inner: ProgramBench<'a>,
+    bend: Bend,
+    count: u64,
+}
+
+impl Bent<'_> {
+    fn bent(&mut self, each: EachFrame, act: impl FnOnce(&mut ProgramBench, EachFrame) -> Result<()>) -> Result<()> {
+        let Bent { inner, bend, count } = self;
+        act(inner, &mut |t, port, bytes| {
+            *count += 1;
+            bend(*count, port, bytes).iter().for_each(|(port, bytes)| each(t, *port, bytes));
+        })
+    }
+}
+
+impl ProbeBench for Bent<'_> {
+    fn now(&mut self) -> Time {
+        self.inner.now()
+    }
+    fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
+        self.inner.frame_in(port, bytes)
+    }
+    fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
+        self.bent(each, |inner, each| inner.pass(span, each))
+    }
+    fn settle(&mut self, each: EachFrame) -> Result<()> {
+        self.bent(each, |inner, each| inner.settle(each))
+    }
+    fn restart(&mut self) -> Result<bool> {
+        self.inner.restart()
+    }
+    fn lost(&mut self) -> Result<u64> {
+        self.inner.lost()
+    }
+}
+
+/// The certificate of our switch behind a bend.
+fn bent(bend: Bend) -> Certificate {
+    let document = Document::load(Path::new(&config("switchml")), &[VIRTUAL.to_owned()]).expect("an experiment");
+    let experiment = Experiment::open(pktgen_registry::all(), document).expect("an experiment");
+    let make = || experiment.plan(&experiment.runs[0]);
+    let (inner, ground) = ProgramBench::new(make).expect("a bench");
+    let mut bench = Bent { inner, bend, count: 0 };
+    let suite = pktgen_registry::all().suites.iter().find(|suite| suite.name == "switchml").expect("a suite");
+    let outcomes = certify(suite, &ground, &mut bench, &CertifyOptions::default(), &mut |_| ()).expect("it runs");
+    let config = make().expect("a plan").spec.config;
+    Certificate {
+        suite: (suite.name, suite.version),
+        by: "test".into(),
+        device: "a bent <device>".into(),
+        experiment: "test".into(),
+        seed: 0,
+        config,
+        outcomes,
+    }
+}
+
+fn failed(certificate: &Certificate) -> Vec<&'static str> {
+    let failed = certificate.outcomes.iter().filter(|it| it.verdict == ClauseVerdict::Failed);
+    failed.map(|it| it.clause.id).collect()
+}
+
+#[test]
+fn what_a_failed_clause_saw_is_in_its_files() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // The last value of every third frame is one too large.
+    let mut certificate = bent(|count, port, bytes| {
+        let mut bytes = bytes.to_vec();
+        if count.is_multiple_of(3) {
+            let last = bytes.len() - 1;
+            bytes[last] ^= 1;
+        }
+        vec![(port, bytes)]
+    });
+    assert!(!certificate.is_whole());
+    certificate.write(folder.path()).expect("writable");
+    let sum = certificate.outcomes.iter().find(|it| it.clause.id == "switchml-sum").expect("the clause");
+    assert_eq!(sum.verdict, ClauseVerdict::Failed);
+    assert!(sum.why.contains("value 255 of the result: expected ") && sum.why.contains(", observed "), "{}", sum.why);
+    assert!(sum.times > 0 && sum.repeats == 10, "{} of {}", sum.times, sum.repeats);
+    let mut reader = Reader::open(&folder.path().join("switchml-sum.pcapng")).expect("a capture");
+    let mut frames = 0;
+    while let Some(packet) = reader.next().expect("readable") {
+        assert_eq!(packet.bytes.len(), 1076);
+        frames += 1;
+    }
+    assert_eq!(frames, sum.evidence.len());
+    assert!(reader.interfaces().len() > 4, "ports in both directions");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("readable");
+    let xml = read("certificate.xml");
+    let found = failed(&certificate).len();
+    assert!(xml.contains(&format!("failures=\"{found}\"")) && xml.contains("a bent &lt;device&gt;"), "{xml}");
+    let page = read("certificate.md");
+    assert!(page.contains("does not conform") && page.contains("[switchml-sum.pcapng]"), "{page}");
+    let json: Value = serde_json::from_str(&read("certificate.json")).expect("JSON");
+    assert_eq!(json["failed"], found);
+    assert_eq!(json["clauses"][0]["evidence"], "switchml-sum.pcapng");
+}
+
+#[test]
+fn a_device_that_does_nothing_passes_nothing_that_needs_results() {
+    let certificate = bent(|_, _, _| Vec::new());
+    let passed = certificate.outcomes.iter().filter(|it| it.verdict == ClauseVerdict::Passed);
+    assert_eq!(passed.map(|it| it.clause.id).collect::<Vec<_>>(), Vec::<&str>::new());
+    let undecided = certificate.outcomes.iter().filter(|it| it.verdict == ClauseVerdict::NotDecidable);
+    assert!(undecided.clone().count() > 3);
+    assert!(
+        undecided.clone().all(|it| it.why.contains("no result")),
+        "{:?}",
+        undecided.map(|it| &it.why).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn copies_and_losses_are_failures_of_the_clause_on_receivers() {
+    let twice: Bend = |_, port, bytes| vec![(port, bytes.to_vec()), (port, bytes.to_vec())];
+    let elsewhere: Bend = |_, port, bytes| vec![((port + 1) % 4, bytes.to_vec())];
+    for bend in [twice, elsewhere] {
+        let certificate = bent(bend);
+        assert!(failed(&certificate).contains(&"switchml-again-complete"), "{:?}", failed(&certificate));
+    }
+    assert!(failed(&bent(twice)).contains(&"switchml-receivers"));
+}
+
+/// The switch in C on a veth pair, with these words: code, lines, what was said.
+fn c_switch(words: &[&str]) -> Option<(Option<i32>, Vec<Value>, String)> {
+    let net = match cabled("certify") {
+        Ok(net) => net,
+        Err(why) => {
+            skip(Need::Netns, "a switch in C is certified", &why);
+            return None;
+        }
+    };
+    let switch =
+        ["--in", "e0", "--protocol", "switchml", "--first", "10.40.0.1", "--workers", "4", "--group", "239.40.0.0"];
+    let device = Device::start(&net, &[&switch[..], words].concat());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let experiment = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/support/bench/switchml.toml");
+    let out = folder.path().join("out").display().to_string();
+    let words = ["certify", &experiment.display().to_string(), "--json", "--out", &out];
+    let output = pktgen(&net.inside("h"), &words, &["target.check=false"]).output().expect("it runs");
+    drop(device);
+    let lines = text(&output.stdout);
+    let lines = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    Some((output.status.code(), lines, said(&output)))
+}
+
+#[test]
+fn a_switch_in_c_conforms_on_wires() {
+    let Some((code, lines, said)) = c_switch(&[]) else { return };
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(with(&lines, "not_applicable").len(), 4, "{said}");
+}
+
+#[test]
+fn faults_of_a_switch_in_c_are_found_on_wires() {
+    for (words, clause) in [
+        (&["--wrong", "1"][..], "switchml-sum"),
+        (&["--fault", "duplicate", "--share", "1"], "switchml-receivers"),
+        (&["--fault", "drop", "--share", "1"], "switchml-sum"),
+    ] {
+        let Some((code, lines, said)) = c_switch(words) else { return };
+        assert_eq!(code, Some(1), "{words:?}: {said}");
+        assert!(with(&lines, "failed").contains(&clause), "{words:?}: {said}");
+    }
+}
+
+fn page() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/certify.md")
+}
+
+#[test]
+fn the_page_is_what_the_command_prints() {
+    let output = pktgen(&[], &["certify", "--markdown"], &[]).output().expect("it runs");
+    let fresh = text(&output.stdout);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(page(), fresh).expect("writable");
+        return;
+    }
+    let shown = std::fs::read_to_string(page()).expect("docs/certify.md");
+    assert!(shown == fresh, "docs/certify.md is old; run with UPDATE_DOCS=1 and review the difference");
+}

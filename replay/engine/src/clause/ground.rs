@@ -1,0 +1,58 @@
+//! What clauses know of the device under test, and of what stands around it.
+
+use std::sync::Arc;
+
+use pktgen_core::config::{Document, Value};
+use pktgen_core::time::Time;
+use pktgen_core::topology::Population;
+
+/// What clauses know of the device under test.
+#[derive(Debug, Clone)]
+pub struct ProbeGround {
+    /// Workers, and the cluster or job of each.
+    pub workers: Arc<Population>,
+    /// The device's port towards each worker.
+    pub port_of: Vec<u16>,
+    /// The device's port towards the server, where there is one.
+    pub server: Option<u16>,
+    /// How long a late worker stays away.
+    pub late: Time,
+    /// The experiment with all defaults: what the device is said to be and to do.
+    pub keys: Document,
+}
+
+impl ProbeGround {
+    /// A whole number of the experiment.
+    pub fn number(&self, key: &str) -> Option<i64> {
+        match self.keys.get(key) {
+            Some(Value::Integer(n)) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// A switch of the experiment; false if it is not set.
+    pub fn flag(&self, key: &str) -> bool {
+        matches!(self.keys.get(key), Some(Value::Bool(true)))
+    }
+
+    /// A word of the experiment; empty if it is not set.
+    pub fn word(&self, key: &str) -> &str {
+        match self.keys.get(key) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// The workers of a cluster or job, in order.
+    pub fn members(&self, cluster: u16) -> Vec<u32> {
+        let all = self.workers.cluster_of.iter().enumerate();
+        all.filter(|(_, own)| **own == cluster).map(|(worker, _)| worker as u32).collect()
+    }
+
+    /// The clusters or jobs that have workers.
+    pub fn clusters(&self) -> Vec<u16> {
+        let mut all: Vec<u16> = (0..self.workers.clusters() as u16).collect();
+        all.retain(|cluster| self.workers.cluster_of.contains(cluster));
+        all
+    }
+}

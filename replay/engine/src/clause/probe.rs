@@ -1,0 +1,119 @@
+//! A clause being carried out: frames in, frames out, and all of them kept as evidence.
+
+use std::collections::BTreeMap;
+
+use pktgen_core::seed::{Seed, Stream, unit};
+use pktgen_core::time::Time;
+
+use super::{ClauseBreach, ProbeBench, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
+
+/// What earlier probes left in a device that was not started anew: numbers by what the system's clauses call them.
+pub type ProbeMemory = BTreeMap<u64, u64>;
+
+/// A clause being carried out.
+pub struct Probe<'a> {
+    /// What is known of the device.
+    pub ground: &'a ProbeGround,
+    /// What earlier probes left.
+    pub memory: &'a mut ProbeMemory,
+    bench: &'a mut dyn ProbeBench,
+    draws: Stream,
+    log: Vec<ProbeFrame>,
+    lost: u64,
+}
+
+impl<'a> Probe<'a> {
+    /// The n-th repeat of the clause of this name.
+    pub fn new(
+        ground: &'a ProbeGround,
+        memory: &'a mut ProbeMemory,
+        bench: &'a mut dyn ProbeBench,
+        seed: Seed,
+        (clause, repeat): (&str, u32),
+    ) -> ProbeResult<Self> {
+        let lost = bench.lost()?;
+        let draws = seed.stream(clause, u64::from(repeat), 0);
+        Ok(Probe { ground, memory, bench, draws, log: Vec::new(), lost })
+    }
+
+    /// 32 random bits.
+    pub fn bits(&mut self) -> u32 {
+        (unit(&mut self.draws) * 4_294_967_296.0) as u32
+    }
+
+    /// A random number below `n`, which is above 0.
+    pub fn below(&mut self, n: usize) -> usize {
+        (unit(&mut self.draws) * n as f64) as usize
+    }
+
+    /// These in random order.
+    pub fn shuffled<T: Clone>(&mut self, all: &[T]) -> Vec<T> {
+        let mut all = all.to_vec();
+        for i in (1..all.len()).rev() {
+            let other = self.below(i + 1);
+            all.swap(i, other);
+        }
+        all
+    }
+
+    /// A frame of this worker arrives at the device.
+    pub fn send(&mut self, worker: u32, frame: &[u8]) -> ProbeResult<()> {
+        let port = self.ground.port_of.get(worker as usize).copied().unwrap_or_default();
+        self.send_to(port, frame)
+    }
+
+    /// A frame arrives at a port of the device.
+    pub fn send_to(&mut self, port: u16, frame: &[u8]) -> ProbeResult<()> {
+        let t = self.bench.now();
+        self.bench.frame_in(port, frame)?;
+        self.log.push(ProbeFrame { t, port, inward: true, bytes: frame.to_vec() });
+        Ok(())
+    }
+
+    /// Everything that comes of what was sent.
+    pub fn settle(&mut self) -> ProbeResult<Vec<ProbeFrame>> {
+        self.out(|bench, each| bench.settle(each))
+    }
+
+    /// Everything that comes while so much time passes.
+    pub fn pass(&mut self, span: Time) -> ProbeResult<Vec<ProbeFrame>> {
+        self.out(|bench, each| bench.pass(span, each))
+    }
+
+    fn out(
+        &mut self,
+        act: impl FnOnce(&mut dyn ProbeBench, super::EachFrame) -> pktgen_core::Result<()>,
+    ) -> ProbeResult<Vec<ProbeFrame>> {
+        let from = self.log.len();
+        let log = &mut self.log;
+        let each = &mut |t, port, bytes: &[u8]| {
+            log.push(ProbeFrame { t, port, inward: false, bytes: bytes.to_vec() });
+        };
+        act(self.bench, each)?;
+        let lost = self.bench.lost()? - self.lost;
+        if lost > 0 {
+            return Err(ProbeStop::Undecidable(format!(
+                "{lost} frames were lost between the device and its cables' ends"
+            )));
+        }
+        Ok(self.log[from..].to_vec())
+    }
+
+    /// Nothing comes of what was sent.
+    pub fn stays_silent(&mut self, after: &str) -> ProbeResult<()> {
+        let out = self.settle()?;
+        match out.first() {
+            None => Ok(()),
+            Some(frame) => Err(ClauseBreach::stop(
+                format!("frames after {after}"),
+                "none",
+                format!("{}, the first of {} bytes at port {}", out.len(), frame.bytes.len(), frame.port),
+            )),
+        }
+    }
+
+    /// All frames so far, in order.
+    pub fn into_log(self) -> Vec<ProbeFrame> {
+        self.log
+    }
+}

@@ -1,0 +1,54 @@
+//! What a device that speaks SwitchML must do (docs/certify.md): clauses over the packets of the public client, in docs/switchml.md's words.
+
+mod refused;
+mod repeated;
+mod results;
+mod slots;
+mod sums;
+mod switch;
+#[cfg(test)]
+mod tests;
+
+use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite, ProbeGround};
+
+/// The suite.
+pub(crate) static SUITE: ClauseSuite = ClauseSuite {
+    name: "switchml",
+    format: "switchml",
+    version: 1,
+    terms: &[
+        ("contribution", "a packet of a worker with its values for one sum"),
+        ("result", "a packet of the device with the sum of all workers of a job"),
+        ("slot, set", "where a sum is made; every slot has two sets, used in turn"),
+        ("round", "one use of a slot: all workers contribute, the result goes to all"),
+        ("under way", "a sum to which some, but not all workers have contributed"),
+    ],
+    groups: &[
+        ClauseGroup { title: "Sums", clauses: sums::CLAUSES },
+        ClauseGroup { title: "Results", clauses: results::CLAUSES },
+        ClauseGroup { title: "Repeated contributions", clauses: repeated::CLAUSES },
+        ClauseGroup { title: "Slots and sets", clauses: slots::CLAUSES },
+        ClauseGroup { title: "What takes part in no sum", clauses: refused::CLAUSES },
+    ],
+};
+
+/// What most clauses have in common.
+const BASE: Clause = Clause {
+    id: "",
+    title: "",
+    rule: "",
+    precondition: "",
+    exempt: |_| None,
+    stimulus: "",
+    observation: "all ports, until the device is silent",
+    oracle: "",
+    repeats: 5,
+    error: "a device that is a function of its frames is judged without error",
+    probe: |_| Ok(()),
+};
+
+/// A clause that takes two workers.
+fn alone(ground: &ProbeGround) -> Option<String> {
+    let first = switch::jobs(ground).first().map_or(0, |job| ground.members(*job).len());
+    (first < 2).then(|| "the first job has one worker".to_owned())
+}

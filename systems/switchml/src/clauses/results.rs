@@ -1,0 +1,173 @@
+//! Clauses on results: who gets them, and what they say of themselves.
+
+use super::switch::{Answer, Switch, dotted, named, same};
+use super::{BASE, alone};
+use crate::format::{PORT, WORKER_PORT};
+use pktgen_engine::clause::{Clause, ClauseBreach, Probe, ProbeResult, ProbeStop};
+use pktgen_wire::wire::frame::{SERVER_IP, has_udp_checksum, set_ip_checksum, set_udp_checksum};
+
+pub(super) static CLAUSES: &[Clause] = &[
+    Clause {
+        id: "switchml-receivers",
+        title: "a result goes to every worker once, and to nobody else",
+        rule: "One copy at each worker's port, to its address or to the job's group, and no other frame.",
+        stimulus: "one contribution of each worker, in random order",
+        oracle: "one copy for each worker of the job",
+        probe: receivers,
+        ..BASE
+    },
+    Clause {
+        id: "switchml-echo",
+        title: "a result names the contributions that it answers",
+        rule: "Size, job, packet number, set and slot of a result are those of the contributions.",
+        stimulus: "contributions with random job numbers to random slots",
+        oracle: "the same fields",
+        probe: echo,
+        ..BASE
+    },
+    Clause {
+        id: "switchml-addresses",
+        title: "results come from the address and port that contributions go to",
+        rule: "A result is from the device's address and port 0xBEE0, and to the workers' port 4000.",
+        stimulus: "one contribution of each worker",
+        oracle: "the addresses of the experiment or of its profile",
+        repeats: 2,
+        probe: addresses,
+        ..BASE
+    },
+    Clause {
+        id: "switchml-headers",
+        title: "headers of results are right",
+        rule: "Lengths in IPv4 and UDP are those of the frame, the IPv4 checksum is right, the UDP checksum right or 0.",
+        stimulus: "one contribution of each worker",
+        oracle: "headers made by the certifier",
+        repeats: 2,
+        probe: headers,
+        ..BASE
+    },
+    Clause {
+        id: "switchml-complete",
+        title: "no result before all have contributed",
+        rule: "A sum under way makes no frame.",
+        precondition: "two workers or more",
+        exempt: alone,
+        stimulus: "contributions of all workers but one, a pause for each, then the last",
+        oracle: "no frame before the last contribution; then the sum",
+        probe: complete,
+        ..BASE
+    },
+    Clause {
+        id: "switchml-straggler",
+        title: "a late worker is waited for",
+        rule: "A sum waits for all workers, however late one is.",
+        precondition: "two workers or more",
+        exempt: alone,
+        stimulus: "contributions of all workers but one; that one's after certify.late",
+        observation: "all ports, for certify.late and until the device is silent",
+        oracle: "no frame before the last contribution; then the sum",
+        repeats: 2,
+        error: "a timeout longer than certify.late is not found",
+        probe: straggler,
+        ..BASE
+    },
+];
+
+/// A sum of random parts of all workers, and its results.
+fn one(switch: &mut Switch) -> ProbeResult<(super::switch::Spot, Vec<Answer>)> {
+    let spot = switch.begin()?;
+    let (order, parts) = (switch.any_order(), switch.parts());
+    switch.send_all(&order, &spot, &parts)?;
+    let answers = switch.results(&spot)?;
+    Ok((spot, answers))
+}
+
+fn receivers(probe: &mut Probe) -> ProbeResult<()> {
+    let mut switch = Switch::new(probe)?;
+    let (spot, answers) = one(&mut switch)?;
+    let workers = switch.workers.clone();
+    switch.reaches(&answers, &workers, &spot)
+}
+
+fn echo(probe: &mut Probe) -> ProbeResult<()> {
+    let mut switch = Switch::new(probe)?;
+    let (spot, answers) = one(&mut switch)?;
+    for Answer { header, .. } in &answers {
+        same(&spot, "values of the result", switch.elements, header.elements)?;
+        same(&spot, "job of the result", spot.job, header.job)?;
+        same(&spot, "packet number of the result", spot.packet, header.packet)?;
+        same(&spot, "set of the result", u8::from(spot.set()), u8::from(header.set))?;
+        same(&spot, "slot of the result", spot.slot, header.slot)?;
+    }
+    Ok(())
+}
+
+fn addresses(probe: &mut Probe) -> ProbeResult<()> {
+    let mut switch = Switch::new(probe)?;
+    let (spot, answers) = one(&mut switch)?;
+    for answer in &answers {
+        same(&spot, "source address of the result", dotted(SERVER_IP), dotted(answer.from.0))?;
+        same(&spot, "source port of the result", PORT, answer.from.1)?;
+        same(&spot, "destination port of the result", WORKER_PORT, answer.to.1)?;
+    }
+    Ok(())
+}
+
+/// Two bytes of a frame as a number.
+fn number(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..at + 2).map_or(0, |two| u16::from_be_bytes([two[0], two[1]]))
+}
+
+fn headers(probe: &mut Probe) -> ProbeResult<()> {
+    /// The IPv4 header, its length and checksum; the UDP header's.
+    const IP: usize = 14;
+    const UDP: usize = 34;
+    let mut switch = Switch::new(probe)?;
+    let (spot, answers) = one(&mut switch)?;
+    for answer in &answers {
+        let bytes = &answer.frame.bytes;
+        let (ip_len, udp_len) = (number(bytes, IP + 2), number(bytes, UDP + 4));
+        if bytes[IP] != 0x45 {
+            return Err(ProbeStop::Undecidable(
+                "results have a tag or IPv4 options, which this clause does not read".into(),
+            ));
+        }
+        let payload = crate::format::HEADER + answer.sums.len() * 4;
+        same(&spot, "length in the IPv4 header", 28 + payload, usize::from(ip_len))?;
+        same(&spot, "length in the UDP header", 8 + payload, usize::from(udp_len))?;
+        let mut right = bytes[..(IP + usize::from(ip_len)).min(bytes.len())].to_vec();
+        set_ip_checksum(&mut right);
+        same(&spot, "checksum of the IPv4 header", number(&right, IP + 10), number(bytes, IP + 10))?;
+        if has_udp_checksum(bytes) {
+            set_udp_checksum(&mut right);
+            same(&spot, "checksum of the UDP header", number(&right, UDP + 6), number(bytes, UDP + 6))?;
+        }
+    }
+    Ok(())
+}
+
+fn complete(probe: &mut Probe) -> ProbeResult<()> {
+    let mut switch = Switch::new(probe)?;
+    let spot = switch.begin()?;
+    let (order, parts) = (switch.any_order(), switch.parts());
+    let Some((last, others)) = order.split_last() else {
+        return Err(ClauseBreach::stop(named(&spot), "workers", "none"));
+    };
+    for (count, n) in others.iter().enumerate() {
+        switch.send(*n, &spot, &parts[*n])?;
+        switch.silent(&format!("{} of {} contributions", count + 1, order.len()))?;
+    }
+    switch.sums_to_last(*last, &spot, &parts)
+}
+
+fn straggler(probe: &mut Probe) -> ProbeResult<()> {
+    let mut switch = Switch::new(probe)?;
+    let spot = switch.begin()?;
+    let (order, parts) = (switch.any_order(), switch.parts());
+    let Some((last, others)) = order.split_last() else {
+        return Err(ClauseBreach::stop(named(&spot), "workers", "none"));
+    };
+    switch.send_all(others, &spot, &parts)?;
+    let late = switch.probe.ground.late;
+    switch.waits(late, "one contribution is missing")?;
+    switch.sums_to_last(*last, &spot, &parts)
+}

@@ -1,0 +1,179 @@
+//! Clauses on slots and their sets: used again and again, many at once, by several jobs.
+
+use super::switch::{Spot, Switch, has_sums, jobs, named, same, sum};
+use super::{BASE, alone};
+use pktgen_engine::clause::{Clause, ClauseBreach, Probe, ProbeGround, ProbeResult};
+
+/// Rounds of one slot.
+const ROUNDS: usize = 16;
+/// Slots that are under way at once.
+const SLOTS: usize = 8;
+
+pub(super) static CLAUSES: &[Clause] = &[
+    Clause {
+        id: "switchml-reuse",
+        title: "a slot is used again and again, its sets in turn",
+        rule: "Every round of a slot makes its own sum, in the other set than the one before; nothing is left of earlier rounds.",
+        stimulus: "16 rounds of one slot, each in a random order",
+        oracle: "the sum of each round",
+        repeats: 3,
+        probe: reuse,
+        ..BASE
+    },
+    Clause {
+        id: "switchml-slots",
+        title: "slots are apart",
+        rule: "Sums that are under way at once in different slots do not touch each other.",
+        precondition: "a pool of two slots or more",
+        exempt: single,
+        stimulus: "contributions to up to 8 slots, all in random order",
+        oracle: "one result for each slot, with its sum",
+        probe: apart,
+        ..BASE
+    },
+    Clause {
+        id: "switchml-sets",
+        title: "sets are apart",
+        rule: "The next round of a slot leaves the result of this one as it is until it is complete.",
+        precondition: "two workers or more",
+        exempt: alone,
+        stimulus: "a round; all but one contribute to the next, whose exponents and values are larger; the one asks again",
+        oracle: "the first result, then the sum of the next round",
+        probe: sets,
+        ..BASE
+    },
+    Clause {
+        id: "switchml-jobs",
+        title: "jobs are apart",
+        rule: "Two jobs that use the same slots at once get their own sums (ours: target.jobs = \"several\").",
+        precondition: "two jobs",
+        exempt: one_job,
+        stimulus: "contributions of both jobs to the same slots, in turn",
+        oracle: "results of each job with the sums of its workers, to its workers only",
+        probe: both_jobs,
+        ..BASE
+    },
+    Clause {
+        id: "switchml-foreign-job",
+        title: "a worker of another job takes part in no sum",
+        rule: "The source address says which job a contribution is of, whatever the packet says (p4lang/p4app-switchML).",
+        precondition: "two jobs",
+        exempt: one_job,
+        stimulus: "contributions of all workers of a job but one; one of another job's worker to the same slot; the last",
+        oracle: "no frame before the last contribution; then the sum of the job's own workers",
+        probe: foreign,
+        ..BASE
+    },
+];
+
+fn single(ground: &ProbeGround) -> Option<String> {
+    (ground.number("target.pool") == Some(1)).then(|| "target.pool = 1".to_owned())
+}
+
+fn one_job(ground: &ProbeGround) -> Option<String> {
+    let all = jobs(ground).len();
+    alone(ground).or_else(|| (all < 2).then(|| "the experiment has one job".to_owned()))
+}
+
+fn reuse(probe: &mut Probe) -> ProbeResult<()> {
+    let mut switch = Switch::new(probe)?;
+    let mut spot = switch.begin()?;
+    for round in 0..ROUNDS {
+        let (order, parts) = (switch.any_order(), switch.parts());
+        switch.sums_to(&order, &spot, &parts)?;
+        if round + 1 < ROUNDS {
+            spot = switch.begin_after(&spot);
+        }
+    }
+    Ok(())
+}
+
+/// Sends these contributions, spot by worker, and holds one result of each spot against its sum.
+fn apart(probe: &mut Probe) -> ProbeResult<()> {
+    let mut switch = Switch::new(probe)?;
+    let count = SLOTS.min(usize::from(switch.pool));
+    let spots = (0..count).map(|_| switch.begin()).collect::<ProbeResult<Vec<Spot>>>()?;
+    let parts: Vec<_> = spots.iter().map(|_| switch.parts()).collect();
+    let workers = switch.workers.len();
+    let all: Vec<_> = (0..count).flat_map(|spot| (0..workers).map(move |n| (spot, n))).collect();
+    for (spot, n) in switch.probe.shuffled(&all) {
+        switch.send(n, &spots[spot], &parts[spot][n])?;
+    }
+    let answers = switch.answers()?;
+    for (spot, parts) in spots.iter().zip(&parts) {
+        let own: Vec<_> = answers.iter().filter(|it| it.header.slot == spot.slot).cloned().collect();
+        if own.is_empty() {
+            return Err(ClauseBreach::stop(format!("{}: results", named(spot)), "a result", "none"));
+        }
+        has_sums(&own, spot, &sum(parts))?;
+        switch.end(spot);
+    }
+    Ok(())
+}
+
+fn sets(probe: &mut Probe) -> ProbeResult<()> {
+    let mut switch = Switch::new(probe)?;
+    let spot = switch.begin()?;
+    let (order, mut parts) = (switch.any_order(), switch.parts());
+    parts.iter_mut().for_each(|part| part.exponents = [-100, -100]);
+    switch.send_all(&order, &spot, &parts)?;
+    let first = switch.reach_results(&spot)?;
+    let next = switch.begin_after(&spot);
+    let (order, mut new) = (switch.any_order(), switch.parts());
+    new.iter_mut().for_each(|part| part.exponents = [100, 100]);
+    let Some((behind, others)) = order.split_last() else { return Ok(()) };
+    switch.send_all(others, &next, &new)?;
+    switch.silent("contributions to the next round")?;
+    switch.send(*behind, &spot, &parts[*behind])?;
+    switch.answered_alone(*behind, &spot, &first[0])?;
+    switch.send(*behind, &next, &new[*behind])?;
+    let answers = switch.results(&next)?;
+    has_sums(&answers, &next, &sum(&new))?;
+    same(&next, "set of the result", u8::from(next.set()), u8::from(answers[0].header.set))
+}
+
+fn both_jobs(probe: &mut Probe) -> ProbeResult<()> {
+    let (spot, parts, order) = {
+        let mut first = Switch::of(probe, 0)?;
+        let spot = first.begin()?;
+        (spot, first.parts(), first.any_order())
+    };
+    let (other_spot, other_parts, other_order) = {
+        let mut second = Switch::of(probe, 1)?;
+        let other = second.begin_in(spot.slot)?;
+        (other, second.parts(), second.any_order())
+    };
+    let Some((last, others)) = order.split_last() else { return Ok(()) };
+    Switch::of(probe, 0)?.send_all(others, &spot, &parts)?;
+    let mut second = Switch::of(probe, 1)?;
+    second.send_all(&other_order, &other_spot, &other_parts)?;
+    let answers = second.results(&other_spot)?;
+    has_sums(&answers, &other_spot, &sum(&other_parts))?;
+    let workers = second.workers.clone();
+    second.reaches(&answers, &workers, &other_spot)?;
+    let mut first = Switch::of(probe, 0)?;
+    first.send(*last, &spot, &parts[*last])?;
+    let answers = first.results(&spot)?;
+    has_sums(&answers, &spot, &sum(&parts))?;
+    let workers = first.workers.clone();
+    first.reaches(&answers, &workers, &spot)
+}
+
+fn foreign(probe: &mut Probe) -> ProbeResult<()> {
+    let (stranger, other) = {
+        let mut second = Switch::of(probe, 1)?;
+        (second.workers[0], second.part())
+    };
+    let mut switch = Switch::of(probe, 0)?;
+    let spot = switch.begin()?;
+    // The other job's slot is under way afterwards, if it has its own.
+    let second = u64::from(jobs(switch.probe.ground)[1]) << 16 | u64::from(spot.slot);
+    switch.probe.memory.insert(second, super::switch::SPOILED);
+    let (order, parts) = (switch.any_order(), switch.parts());
+    let Some((last, others)) = order.split_last() else { return Ok(()) };
+    switch.send_all(others, &spot, &parts)?;
+    let frame = switch.frame(stranger, &spot, &other);
+    switch.probe.send(stranger, &frame)?;
+    switch.silent("a contribution of another job's worker")?;
+    switch.sums_to_last(*last, &spot, &parts)
+}

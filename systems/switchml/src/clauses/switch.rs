@@ -1,0 +1,318 @@
+//! The workers' side of a clause: contributions to the slots of a job, and what comes back.
+//!
+//! A probe may meet a device that others used before it. Slots are taken at random; one is used again only if its last sum was
+//! completed, since then its other set is empty, and its rounds are counted in the probe's memory.
+
+use std::fmt::Display;
+
+use pktgen_core::time::Time;
+use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_wire::wire::integers::emit_values;
+
+use crate::format::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, values};
+use pktgen_engine::clause::{ClauseBreach, Probe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
+
+/// A slot whose state is not known.
+pub(super) const SPOILED: u64 = u64::MAX;
+
+/// Where a sum is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) slot: u16,
+    pub(super) round: u64,
+    /// Low bits of the job's number, which the device echoes.
+    pub(super) job: u8,
+    pub(super) packet: u32,
+}
+
+impl Spot {
+    pub(super) fn set(&self) -> bool {
+        self.round % 2 == 1
+    }
+}
+
+/// What a worker contributes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) values: Vec<i32>,
+    pub(super) exponents: [i8; 2],
+}
+
+/// A result that came back.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    pub(super) header: Header,
+    pub(super) sums: Vec<i32>,
+    pub(super) from: (Ip, u16),
+    pub(super) to: (Ip, u16),
+    pub(super) frame: ProbeFrame,
+}
+
+/// The workers of a job at a device.
+pub(super) struct Switch<'p, 'a> {
+    pub(super) probe: &'p mut Probe<'a>,
+    pub(super) job: u16,
+    pub(super) workers: Vec<u32>,
+    pub(super) elements: u16,
+    pub(super) pool: u16,
+}
+
+/// The jobs that have workers.
+pub(super) fn jobs(ground: &ProbeGround) -> Vec<u16> {
+    ground.clusters()
+}
+
+impl<'p, 'a> Switch<'p, 'a> {
+    /// The first job.
+    pub(super) fn new(probe: &'p mut Probe<'a>) -> ProbeResult<Self> {
+        Switch::of(probe, 0)
+    }
+
+    /// The n-th job.
+    pub(super) fn of(probe: &'p mut Probe<'a>, n: usize) -> ProbeResult<Self> {
+        let job = jobs(probe.ground).get(n).copied().unwrap_or_default();
+        let workers = probe.ground.members(job);
+        let elements = probe.ground.number("target.elements").or(probe.ground.number("workload.elements"));
+        let elements = ELEMENTS.into_iter().find(|n| Some(i64::from(*n)) == elements).unwrap_or(256);
+        let pool = probe.ground.number("target.pool").and_then(|n| u16::try_from(n).ok()).unwrap_or(1);
+        if workers.is_empty() {
+            return Err(ProbeStop::Undecidable("the experiment has no workers".into()));
+        }
+        Ok(Switch { probe, job, workers, elements, pool })
+    }
+
+    fn key(&self, slot: u16) -> u64 {
+        u64::from(self.job) << 16 | u64::from(slot)
+    }
+
+    /// A slot in a known state, for a new sum.
+    pub(super) fn begin(&mut self) -> ProbeResult<Spot> {
+        let first = self.probe.below(usize::from(self.pool));
+        let all = (0..usize::from(self.pool)).map(|i| ((first + i) % usize::from(self.pool)) as u16);
+        let known = |slot: &u16| self.probe.memory.get(&self.key(*slot)) != Some(&SPOILED);
+        let Some(slot) = all.into_iter().find(known) else {
+            return Err(ProbeStop::Undecidable(
+                "no slot of the pool is in a known state any more; start the device anew".into(),
+            ));
+        };
+        Ok(self.open(slot))
+    }
+
+    /// A new sum in this slot.
+    pub(super) fn begin_in(&mut self, slot: u16) -> ProbeResult<Spot> {
+        match self.probe.memory.get(&self.key(slot)) {
+            Some(&SPOILED) => Err(ProbeStop::Undecidable(format!("slot {slot} is in no known state any more"))),
+            _ => Ok(self.open(slot)),
+        }
+    }
+
+    /// The next sum in the same slot, which is in the other set.
+    pub(super) fn begin_after(&mut self, spot: &Spot) -> Spot {
+        self.open(spot.slot)
+    }
+
+    fn open(&mut self, slot: u16) -> Spot {
+        let key = self.key(slot);
+        let round = match self.probe.memory.insert(key, SPOILED) {
+            Some(SPOILED) | None => 0,
+            Some(round) => round,
+        };
+        let packet = (round as u32).wrapping_mul(u32::from(self.pool)).wrapping_add(u32::from(slot));
+        Spot { slot, round, job: self.probe.bits() as u8, packet }
+    }
+
+    /// The sum of this spot is complete: its slot can be used again.
+    pub(super) fn end(&mut self, spot: &Spot) {
+        self.probe.memory.insert(self.key(spot.slot), spot.round + 1);
+    }
+
+    /// Random content of any bits.
+    pub(super) fn part(&mut self) -> Part {
+        let values = (0..self.elements).map(|_| self.probe.bits() as i32).collect();
+        let exponents = [self.probe.bits() as i8, self.probe.bits() as i8];
+        Part { values, exponents }
+    }
+
+    /// Random content for every worker.
+    pub(super) fn parts(&mut self) -> Vec<Part> {
+        (0..self.workers.len()).map(|_| self.part()).collect()
+    }
+
+    /// The header of a contribution.
+    pub(super) fn header(&self, spot: &Spot, part: &Part) -> Header {
+        let [exponent, attempt] = part.exponents;
+        let (job, packet, set, slot) = (spot.job, spot.packet, spot.set(), spot.slot);
+        Header { elements: self.elements, job, packet, set, slot, exponent, attempt }
+    }
+
+    /// A contribution with this header, as a frame from this address.
+    pub(super) fn frame_from(&self, ip: Ip, header: &Header, part: &Part) -> Vec<u8> {
+        let mut frame = vec![0; frame_bytes(self.elements)];
+        Template::new((ip, WORKER_PORT), (SERVER_IP, PORT), frame.len()).emit(&mut frame);
+        header.emit(&mut frame[HEAD..]);
+        emit_values(&part.values, &mut frame[HEAD + HEADER..]);
+        frame
+    }
+
+    /// A contribution, as a frame.
+    pub(super) fn frame(&self, worker: u32, spot: &Spot, part: &Part) -> Vec<u8> {
+        self.frame_from(worker_ip(worker), &self.header(spot, part), part)
+    }
+
+    /// The n-th worker of the job contributes.
+    pub(super) fn send(&mut self, n: usize, spot: &Spot, part: &Part) -> ProbeResult<()> {
+        let worker = self.workers[n];
+        let frame = self.frame(worker, spot, part);
+        self.probe.send(worker, &frame)
+    }
+
+    /// These workers contribute, in this order.
+    pub(super) fn send_all(&mut self, order: &[usize], spot: &Spot, parts: &[Part]) -> ProbeResult<()> {
+        order.iter().try_for_each(|n| self.send(*n, spot, &parts[*n]))
+    }
+
+    /// All workers' numbers in the job, in random order.
+    pub(super) fn any_order(&mut self) -> Vec<usize> {
+        self.probe.shuffled(&(0..self.workers.len()).collect::<Vec<_>>())
+    }
+
+    /// Everything that comes back.
+    pub(super) fn answers(&mut self) -> ProbeResult<Vec<Answer>> {
+        let frames = self.probe.settle()?;
+        frames.into_iter().map(read).collect()
+    }
+
+    /// Lets time pass: nothing may come back.
+    pub(super) fn waits(&mut self, span: Time, why: &str) -> ProbeResult<()> {
+        let out = self.probe.pass(span)?;
+        if out.is_empty() { Ok(()) } else { Err(ClauseBreach::stop(format!("frames while {why}"), "none", out.len())) }
+    }
+
+    /// Nothing comes back.
+    pub(super) fn silent(&mut self, after: &str) -> ProbeResult<()> {
+        self.probe.stays_silent(after)
+    }
+
+    /// The copies of the one result of this spot; the sum must be complete.
+    pub(super) fn results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
+        let answers = self.answers()?;
+        if answers.is_empty() {
+            return Err(ClauseBreach::stop(format!("{}: results", named(spot)), "a result", "none"));
+        }
+        self.end(spot);
+        Ok(answers)
+    }
+
+    /// The same where the clause is about what comes after it.
+    pub(super) fn reach_results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
+        let answers = self.answers()?;
+        if answers.is_empty() {
+            let why = format!(
+                "{}: the contributions of all workers made no result, so what follows it cannot be tried",
+                named(spot)
+            );
+            return Err(ProbeStop::Undecidable(why));
+        }
+        self.end(spot);
+        Ok(answers)
+    }
+
+    /// These workers, the last ones that are missing, contribute; the result has the sum of all.
+    pub(super) fn sums_to(&mut self, order: &[usize], spot: &Spot, parts: &[Part]) -> ProbeResult<()> {
+        self.send_all(order, spot, parts)?;
+        let answers = self.results(spot)?;
+        has_sums(&answers, spot, &sum(parts))
+    }
+
+    /// The last worker contributes; the result has the sum of all.
+    pub(super) fn sums_to_last(&mut self, last: usize, spot: &Spot, parts: &[Part]) -> ProbeResult<()> {
+        self.sums_to(&[last], spot, parts)
+    }
+
+    /// What a worker is to get: exactly one copy at its port, to its address or to that of its job.
+    pub(super) fn reaches(&self, answers: &[Answer], workers: &[u32], spot: &Spot) -> ProbeResult<()> {
+        let group = group_ip(self.job);
+        let port = |worker: u32| self.probe.ground.port_of.get(worker as usize).copied().unwrap_or_default();
+        let everyone = workers.len() == self.workers.len();
+        let meant = |answer: &Answer, worker: u32| {
+            let own = answer.to.0 == worker_ip(worker) || everyone && answer.to.0 == group;
+            own && answer.frame.port == port(worker)
+        };
+        for &worker in workers {
+            let copies = answers.iter().filter(|answer| meant(answer, worker)).count();
+            if copies != 1 {
+                return Err(ClauseBreach::stop(format!("{}: copies for worker {worker}", named(spot)), 1, copies));
+            }
+        }
+        match answers.iter().find(|answer| !workers.iter().any(|worker| meant(answer, *worker))) {
+            None => Ok(()),
+            Some(other) => Err(ClauseBreach::stop(
+                format!("{}: a copy to {} at port {}", named(spot), dotted(other.to.0), other.frame.port),
+                "none",
+                "one",
+            )),
+        }
+    }
+
+    /// One answer to this worker alone, which says what `first` said.
+    pub(super) fn answered_alone(&mut self, n: usize, spot: &Spot, first: &Answer) -> ProbeResult<()> {
+        let answers = self.answers()?;
+        if answers.is_empty() {
+            return Err(ClauseBreach::stop(format!("{}: answers to a repeated contribution", named(spot)), 1, 0));
+        }
+        self.reaches(&answers, &[self.workers[n]], spot)?;
+        has_sums(&answers, spot, &first.sums)?;
+        same(spot, "exponent of the answer", first.header.exponent, answers[0].header.exponent)
+    }
+}
+
+/// What a spot is called in sentences.
+pub(super) fn named(spot: &Spot) -> String {
+    format!("packet {}, slot {}, set {}", spot.packet, spot.slot, u8::from(spot.set()))
+}
+
+pub(super) fn dotted(ip: Ip) -> String {
+    let [a, b, c, d] = ip.to_be_bytes();
+    format!("{a}.{b}.{c}.{d}")
+}
+
+/// The sum of these parts, which wraps around.
+pub(super) fn sum(parts: &[Part]) -> Vec<i32> {
+    let mut sums = vec![0i32; parts.first().map_or(0, |part| part.values.len())];
+    for part in parts {
+        sums.iter_mut().zip(&part.values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
+    }
+    sums
+}
+
+/// A field must be as expected.
+pub(super) fn same<T: PartialEq + Display>(spot: &Spot, what: &str, expected: T, observed: T) -> ProbeResult<()> {
+    if expected == observed {
+        return Ok(());
+    }
+    Err(ClauseBreach::stop(format!("{}: {what}", named(spot)), expected, observed))
+}
+
+/// Every copy has these sums.
+pub(super) fn has_sums(answers: &[Answer], spot: &Spot, sums: &[i32]) -> ProbeResult<()> {
+    for answer in answers {
+        same(spot, "number of values", sums.len(), answer.sums.len())?;
+        if let Some(i) = (0..sums.len()).find(|i| sums[*i] != answer.sums[*i]) {
+            return same(spot, &format!("value {i} of the result"), sums[i], answer.sums[i]);
+        }
+    }
+    Ok(())
+}
+
+fn read(frame: ProbeFrame) -> ProbeResult<Answer> {
+    let no = |frame: &ProbeFrame| {
+        let what = format!("a frame of {} bytes at port {}", frame.bytes.len(), frame.port);
+        ClauseBreach::stop(what, "a SwitchML packet", "none")
+    };
+    let Some(datagram) = Datagram::parse(&frame.bytes) else { return Err(no(&frame)) };
+    let Some(header) = Header::parse(datagram.payload) else { return Err(no(&frame)) };
+    let bytes = values(datagram.payload, &header).as_chunks::<4>().0;
+    let sums = bytes.iter().map(|four| i32::from_be_bytes(*four)).collect();
+    let (from, to) = ((datagram.src, datagram.src_port), (datagram.dst, datagram.dst_port));
+    Ok(Answer { header, sums, from, to, frame })
+}

@@ -1,0 +1,369 @@
+//! A naive switch over bytes, whole and with planted defects: every clause passes on the whole one, and finds a defect that it names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pktgen_core::Result;
+use pktgen_core::config::Document;
+use pktgen_core::seed::Seed;
+use pktgen_core::time::{MS, Time};
+use pktgen_core::topology::Population;
+use pktgen_wire::wire::frame::{Datagram, SERVER_IP, Template, group_ip, set_ip_checksum, worker_ip, worker_of};
+
+use super::SUITE;
+use crate::format::{HEADER, PORT, WORKER_PORT};
+use pktgen_engine::clause::{Clause, EachFrame, Probe, ProbeBench, ProbeGround, ProbeMemory, ProbeStop};
+
+const WORKERS: u32 = 3;
+const JOBS: u16 = 2;
+const POOL: u16 = 16;
+const VALUES: usize = 64;
+const HEAD: usize = 42;
+
+/// What is wrong with a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Defect {
+    None,
+    SwapsBytes,
+    LastWins,
+    FirstAdds,
+    Saturates,
+    OrderMatters,
+    UnsignedExponent,
+    SecondExponentOfLast,
+    CountsAgain,
+    NeverAnswers,
+    AnswersAll,
+    AnswersZeros,
+    OneAnswer,
+    SendsTwice,
+    SkipsLastWorker,
+    ForgetsJob,
+    WrongLength,
+    WrongSourcePort,
+    CompletesEarly,
+    GivesUp,
+    OneSet,
+    DropsResultOnReuse,
+    SlotsAlias,
+    KeepsBits,
+    AnyoneIsZero,
+    PoolAliases,
+    ReadsTruncated,
+    IgnoresLengths,
+    AnySize,
+    AnyType,
+    AnyPort,
+    NeverLate,
+    AnyNumber,
+    JobsShare,
+}
+
+/// Defects, and clauses that must find each.
+const PLANTED: &[(Defect, &[&str])] = &[
+    (Defect::SwapsBytes, &["switchml-sum"]),
+    (Defect::LastWins, &["switchml-sum"]),
+    (Defect::FirstAdds, &["switchml-reuse"]),
+    (Defect::Saturates, &["switchml-wrap", "switchml-cancel"]),
+    (Defect::OrderMatters, &["switchml-order"]),
+    (Defect::UnsignedExponent, &["switchml-exponent"]),
+    (Defect::SecondExponentOfLast, &["switchml-exponent-2"]),
+    (Defect::CountsAgain, &["switchml-again-under-way"]),
+    (Defect::NeverAnswers, &["switchml-again-complete", "switchml-lost-result", "switchml-restart"]),
+    (Defect::AnswersAll, &["switchml-again-complete"]),
+    (Defect::AnswersZeros, &["switchml-again-complete"]),
+    (Defect::OneAnswer, &["switchml-again-all"]),
+    (Defect::SendsTwice, &["switchml-receivers"]),
+    (Defect::SkipsLastWorker, &["switchml-receivers"]),
+    (Defect::ForgetsJob, &["switchml-echo"]),
+    (Defect::WrongLength, &["switchml-headers"]),
+    (Defect::WrongSourcePort, &["switchml-addresses"]),
+    (Defect::CompletesEarly, &["switchml-complete"]),
+    (Defect::GivesUp, &["switchml-straggler"]),
+    (Defect::OneSet, &["switchml-reuse", "switchml-lost-result"]),
+    (Defect::DropsResultOnReuse, &["switchml-sets", "switchml-lost-result"]),
+    (Defect::SlotsAlias, &["switchml-slots"]),
+    (Defect::KeepsBits, &["switchml-reuse"]),
+    (Defect::AnyoneIsZero, &["switchml-unknown-source"]),
+    (Defect::PoolAliases, &["switchml-beyond-pool"]),
+    (Defect::ReadsTruncated, &["switchml-truncated"]),
+    (Defect::IgnoresLengths, &["switchml-lengths"]),
+    (Defect::AnySize, &["switchml-size"]),
+    (Defect::AnyType, &["switchml-type"]),
+    (Defect::AnyPort, &["switchml-port"]),
+    (Defect::NeverLate, &["switchml-late"]),
+    (Defect::AnyNumber, &["switchml-stale"]),
+    (Defect::JobsShare, &["switchml-jobs", "switchml-foreign-job"]),
+];
+
+#[derive(Debug, Clone, Default)]
+struct Cell {
+    bits: u32,
+    missing: u32,
+    number: u32,
+    sums: Vec<i32>,
+    exponents: [i8; 2],
+    answered: bool,
+    since: Time,
+}
+
+/// A switch over bytes, with a port for every worker.
+struct Naive {
+    defect: Defect,
+    cells: BTreeMap<(u16, u16, bool), Cell>,
+    out: Vec<(u16, Vec<u8>)>,
+    now: Time,
+}
+
+/// A contribution as it was read.
+struct Read {
+    worker: u32,
+    job: u16,
+    set: bool,
+    slot: u16,
+    number: u32,
+    exponents: [i8; 2],
+    values: Vec<i32>,
+}
+
+impl Naive {
+    fn is(&self, defect: Defect) -> bool {
+        self.defect == defect
+    }
+
+    fn read(&self, frame: &[u8]) -> Option<Read> {
+        let datagram = Datagram::parse(frame)?;
+        if !(PORT..PORT + 16).contains(&datagram.dst_port) && !self.is(Defect::AnyPort) {
+            return None;
+        }
+        let worker = worker_of(datagram.src, (WORKERS * u32::from(JOBS)) as usize);
+        let worker = if self.is(Defect::AnyoneIsZero) { worker.or(Some(2)) } else { worker }?;
+        let mut p = if self.is(Defect::IgnoresLengths) { frame[HEAD..].to_vec() } else { datagram.payload.to_vec() };
+        if self.is(Defect::ReadsTruncated) && p.len() >= HEADER {
+            p.resize(HEADER + 4 * VALUES, 0);
+        }
+        if p.len() != HEADER + 4 * VALUES || (p[0] & 7 != 1 && !self.is(Defect::AnySize)) {
+            return None;
+        }
+        if p[0] >> 4 != 1 && !self.is(Defect::AnyType) {
+            return None;
+        }
+        let slot = u16::from_be_bytes([p[6], p[7]]) & 0x3fff;
+        let slot = match self.defect {
+            Defect::PoolAliases => slot % POOL,
+            Defect::SlotsAlias => slot & !1,
+            _ => slot,
+        };
+        let job = (worker / WORKERS) as u16;
+        let values = p[HEADER..].chunks(4).map(|b| i32::from_be_bytes([b[0], b[1], b[2], b[3]])).collect();
+        Some(Read {
+            worker,
+            job: if self.is(Defect::JobsShare) { 0 } else { job },
+            set: p[6] >> 7 == 1 && !self.is(Defect::OneSet),
+            slot,
+            number: u32::from_le_bytes([p[2], p[3], p[4], p[5]]),
+            exponents: [p[8] as i8, p[9] as i8],
+            values,
+        })
+        .filter(|it| it.slot < POOL)
+    }
+
+    /// Whether the contribution would change another sum than its own.
+    fn refuses(&self, it: &Read, bit: u32) -> bool {
+        let (own, other) = (self.cells.get(&(it.job, it.slot, it.set)), self.cells.get(&(it.job, it.slot, !it.set)));
+        let late = other.is_some_and(|cell| cell.missing > 0 && cell.bits & bit != 0);
+        let stale = own.is_some_and(|cell| cell.missing > 0 && cell.number != it.number);
+        late && !self.is(Defect::NeverLate) || stale && !self.is(Defect::AnyNumber)
+    }
+
+    fn take(&mut self, frame: &[u8]) {
+        let Some(it) = self.read(frame) else { return };
+        let bit = 1 << (it.worker % WORKERS);
+        if self.refuses(&it, bit) {
+            return;
+        }
+        let defect = self.defect;
+        if defect != Defect::KeepsBits && defect != Defect::OneSet {
+            let other = self.cells.entry((it.job, it.slot, !it.set)).or_default();
+            other.bits &= !bit;
+            if defect == Defect::DropsResultOnReuse {
+                other.sums.fill(0);
+            }
+        }
+        let now = self.now;
+        let cell = self.cells.entry((it.job, it.slot, it.set)).or_default();
+        if defect == Defect::GivesUp && cell.missing > 0 && now - cell.since > 50 * MS {
+            *cell = Cell::default();
+        }
+        let again = cell.bits & bit != 0;
+        if again && cell.missing == 0 {
+            let silent = defect == Defect::NeverAnswers || defect == Defect::OneAnswer && cell.answered;
+            cell.answered = true;
+            let sums = if defect == Defect::AnswersZeros { vec![0; VALUES] } else { cell.sums.clone() };
+            let exponents = cell.exponents;
+            if !silent {
+                self.answer(frame, &it, &sums, exponents, defect != Defect::AnswersAll);
+            }
+            return;
+        }
+        if again && defect != Defect::CountsAgain {
+            return;
+        }
+        add(cell, &it, bit, defect, now);
+        let early = u32::from(defect == Defect::CompletesEarly);
+        if cell.missing == early {
+            cell.missing = 0;
+            let (sums, exponents) = (cell.sums.clone(), cell.exponents);
+            self.answer(frame, &it, &sums, exponents, false);
+        }
+    }
+
+    fn answer(&mut self, frame: &[u8], it: &Read, sums: &[i32], exponents: [i8; 2], alone: bool) {
+        let mut bytes = frame[..HEAD + HEADER + 4 * VALUES].to_vec();
+        let to = if alone { worker_ip(it.worker) } else { group_ip(it.job) };
+        let from = if self.is(Defect::WrongSourcePort) { PORT + 1 } else { PORT };
+        Template::new((SERVER_IP, from), (to, WORKER_PORT), bytes.len()).emit(&mut bytes);
+        bytes[HEAD + 8] = exponents[0] as u8;
+        bytes[HEAD + 9] = exponents[1] as u8;
+        if self.is(Defect::ForgetsJob) {
+            bytes[HEAD + 1] = 0;
+        }
+        for (at, sum) in bytes[HEAD + HEADER..].chunks_mut(4).zip(sums) {
+            at.copy_from_slice(&sum.to_be_bytes());
+        }
+        if self.is(Defect::SwapsBytes) {
+            bytes.swap(HEAD + HEADER, HEAD + HEADER + 1);
+        }
+        if self.is(Defect::WrongLength) {
+            bytes[39] = bytes[39].wrapping_sub(1);
+            set_ip_checksum(&mut bytes);
+        }
+        let first = u32::from(it.job) * WORKERS;
+        for worker in first..first + WORKERS {
+            if alone && worker != it.worker || self.is(Defect::SkipsLastWorker) && worker == first + WORKERS - 1 {
+                continue;
+            }
+            self.out.push((worker as u16, bytes.clone()));
+            if self.is(Defect::SendsTwice) && worker == first {
+                self.out.push((worker as u16, bytes.clone()));
+            }
+        }
+    }
+}
+
+/// A new contribution.
+fn add(cell: &mut Cell, it: &Read, bit: u32, defect: Defect, now: Time) {
+    let first = cell.bits == 0 || defect == Defect::KeepsBits && cell.missing == 0;
+    if first {
+        let old = if defect == Defect::FirstAdds { cell.sums.clone() } else { Vec::new() };
+        *cell =
+            Cell { missing: WORKERS, sums: vec![0; VALUES], exponents: [i8::MIN; 2], since: now, ..Cell::default() };
+        cell.sums.iter_mut().zip(old).for_each(|(sum, old)| *sum = old);
+    }
+    cell.number = it.number;
+    cell.missing = cell.missing.saturating_sub(1);
+    for (sum, value) in cell.sums.iter_mut().zip(&it.values) {
+        *sum = match defect {
+            Defect::LastWins => *value,
+            Defect::Saturates => sum.saturating_add(*value),
+            Defect::OrderMatters if cell.bits == 0b100 => sum.wrapping_add(*value).wrapping_add(1),
+            _ => sum.wrapping_add(*value),
+        };
+    }
+    let [e0, e1] = it.exponents;
+    let unsigned = if cell.bits == 0 { e0 } else { (cell.exponents[0] as u8).max(e0 as u8) as i8 };
+    cell.exponents[0] = if defect == Defect::UnsignedExponent { unsigned } else { cell.exponents[0].max(e0) };
+    cell.exponents[1] = if defect == Defect::SecondExponentOfLast { e1 } else { cell.exponents[1].max(e1) };
+    cell.bits |= bit;
+}
+
+impl ProbeBench for Naive {
+    fn now(&mut self) -> Time {
+        self.now
+    }
+    fn frame_in(&mut self, _port: u16, bytes: &[u8]) -> Result<()> {
+        self.now += 1;
+        self.take(bytes);
+        Ok(())
+    }
+    fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
+        self.now += span;
+        self.settle(each)
+    }
+    fn settle(&mut self, each: EachFrame) -> Result<()> {
+        self.out.drain(..).for_each(|(port, bytes)| each(self.now, port, &bytes));
+        Ok(())
+    }
+    fn restart(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+    fn lost(&mut self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+fn ground() -> ProbeGround {
+    let text = format!("[target]\nelements = {VALUES}\npool = {POOL}\ncheck = true\njobs = \"several\"\n");
+    let workers = Population::regular(JOBS, WORKERS);
+    ProbeGround {
+        port_of: (0..workers.len() as u16).collect(),
+        workers: Arc::new(workers),
+        server: None,
+        late: 100 * MS,
+        keys: Document::parse(&text, "test").unwrap(),
+    }
+}
+
+/// All repeats of a clause on one switch, which was used by clauses before; true if it holds.
+fn holds(clause: &Clause, switch: &mut Naive, memory: &mut ProbeMemory, seed: u64) -> bool {
+    let ground = ground();
+    assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
+    (0..clause.repeats).all(|repeat| {
+        let mut probe = Probe::new(&ground, memory, switch, Seed(seed), (clause.id, repeat)).unwrap();
+        match (clause.probe)(&mut probe) {
+            Ok(()) => true,
+            Err(ProbeStop::Breach(_)) => false,
+            Err(other) => panic!("{}: {other:?}", clause.id),
+        }
+    })
+}
+
+fn naive(defect: Defect) -> Naive {
+    Naive { defect, cells: BTreeMap::new(), out: Vec::new(), now: 0 }
+}
+
+#[test]
+fn a_whole_switch_passes_every_clause_although_it_was_used_before() {
+    for seed in 0..5 {
+        let (mut switch, mut memory) = (naive(Defect::None), ProbeMemory::new());
+        for (_, clause) in SUITE.numbered() {
+            assert!(holds(clause, &mut switch, &mut memory, seed), "{}", clause.id);
+        }
+    }
+}
+
+#[test]
+fn every_defect_is_found_by_the_clauses_that_name_it() {
+    let mut misses = Vec::new();
+    for (defect, ids) in PLANTED {
+        for id in *ids {
+            let Some((_, clause)) = SUITE.numbered().find(|(_, clause)| clause.id == *id) else {
+                misses.push(format!("no clause {id}"));
+                continue;
+            };
+            let missed =
+                (0..20).filter(|seed| holds(clause, &mut naive(*defect), &mut ProbeMemory::new(), *seed)).count();
+            if missed > 0 {
+                misses.push(format!("{defect:?} is missed by {id} with {missed} of 20 seeds"));
+            }
+        }
+    }
+    assert!(misses.is_empty(), "{misses:#?}");
+}
+
+#[test]
+fn every_clause_finds_a_defect() {
+    let found: BTreeSet<_> = PLANTED.iter().flat_map(|(_, ids)| *ids).copied().collect();
+    let without: Vec<_> = SUITE.numbered().map(|(_, clause)| clause.id).filter(|id| !found.contains(id)).collect();
+    assert!(without.is_empty(), "no defect fails {without:?}");
+}
