@@ -124,7 +124,7 @@ impl Certificate {
     }
 
     /// SHA-256 of the configuration.
-    pub fn config_digest(&self) -> Result<String> {
+    pub(crate) fn config_digest(&self) -> Result<String> {
         sha256(&self.config)
     }
 

@@ -9,7 +9,7 @@ use pktgen_engine::clause::{Clause, ClauseSuite};
 use crate::certificate::{Certificate, ClauseVerdict};
 
 /// What stands before the clauses.
-const HEAD: &str = include_str!("methodology.md");
+const HEAD: &str = include_str!("methodology.txt");
 
 /// docs/certify.md: the methodology, with the clauses of these suites.
 pub fn methodology(suites: &[&'static ClauseSuite]) -> String {

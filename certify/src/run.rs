@@ -6,7 +6,9 @@ use pktgen_core::record::Hashing;
 use pktgen_core::registry::suggest;
 use pktgen_core::seed::Seed;
 use pktgen_core::{Error, Result};
-use pktgen_engine::clause::{Clause, ClauseSuite, Probe, ProbeBench, ProbeFrame, ProbeGround, ProbeMemory, ProbeStop};
+use pktgen_engine::clause::{
+    Clause, ClauseProbe, ClauseSuite, ProbeBench, ProbeFrame, ProbeGround, ProbeMemory, ProbeStop,
+};
 
 use crate::certificate::{ClauseOutcome, ClauseVerdict};
 
@@ -60,7 +62,7 @@ fn try_once(
     if bench.restart()? {
         memory.clear();
     }
-    let made = Probe::new(ground, memory, bench, seed, (clause.id, repeat));
+    let made = ClauseProbe::new(ground, memory, bench, seed, (clause.id, repeat));
     let (ended, log) = match made {
         Ok(mut probe) => {
             // What is still under way from before is none of this clause's.

@@ -1,13 +1,13 @@
 //! Clauses of conformance: what a device that aggregates must do, each with the frames that show whether it does (docs/certify.md).
 //!
-//! A system lists its clauses as a [`ClauseSuite`]. A clause sends frames through a [`Probe`] to whatever stands on the other side of a
+//! A system lists its clauses as a [`ClauseSuite`]. A clause sends frames through a [`ClauseProbe`] to whatever stands on the other side of a
 //! [`ProbeBench`], and compares what comes out with its oracle. Nothing here does I/O: a bench may be a program in virtual time or wires.
 
 mod ground;
 mod probe;
 
 pub use ground::ProbeGround;
-pub use probe::{Probe, ProbeMemory};
+pub use probe::{ClauseProbe, ProbeMemory};
 
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
@@ -36,7 +36,7 @@ pub struct Clause {
     /// How likely a wrong verdict is, and on which assumption.
     pub error: &'static str,
     /// Carries it out once.
-    pub probe: fn(&mut Probe) -> ProbeResult<()>,
+    pub probe: fn(&mut ClauseProbe) -> ProbeResult<()>,
 }
 
 /// Part of a suite: clauses on one subject.

@@ -11,7 +11,7 @@ use super::{ClauseBreach, ProbeBench, ProbeFrame, ProbeGround, ProbeResult, Prob
 pub type ProbeMemory = BTreeMap<u64, u64>;
 
 /// A clause being carried out.
-pub struct Probe<'a> {
+pub struct ClauseProbe<'a> {
     /// What is known of the device.
     pub ground: &'a ProbeGround,
     /// What earlier probes left.
@@ -22,7 +22,7 @@ pub struct Probe<'a> {
     lost: u64,
 }
 
-impl<'a> Probe<'a> {
+impl<'a> ClauseProbe<'a> {
     /// The n-th repeat of the clause of this name.
     pub fn new(
         ground: &'a ProbeGround,
@@ -33,7 +33,7 @@ impl<'a> Probe<'a> {
     ) -> ProbeResult<Self> {
         let lost = bench.lost()?;
         let draws = seed.stream(clause, u64::from(repeat), 0);
-        Ok(Probe { ground, memory, bench, draws, log: Vec::new(), lost })
+        Ok(ClauseProbe { ground, memory, bench, draws, log: Vec::new(), lost })
     }
 
     /// 32 random bits.
@@ -63,7 +63,7 @@ impl<'a> Probe<'a> {
     }
 
     /// A frame arrives at a port of the device.
-    pub fn send_to(&mut self, port: u16, frame: &[u8]) -> ProbeResult<()> {
+    fn send_to(&mut self, port: u16, frame: &[u8]) -> ProbeResult<()> {
         let t = self.bench.now();
         self.bench.frame_in(port, frame)?;
         self.log.push(ProbeFrame { t, port, inward: true, bytes: frame.to_vec() });

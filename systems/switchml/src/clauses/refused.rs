@@ -3,7 +3,7 @@
 use super::switch::{Part, Spot, Switch};
 use super::{BASE, alone};
 use crate::format::{HEADER, PORT, WORKER_PORT};
-use pktgen_engine::clause::{Clause, Probe, ProbeGround, ProbeResult};
+use pktgen_engine::clause::{Clause, ClauseProbe, ProbeGround, ProbeResult};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, worker_ip};
 
 /// Slots that 14 bits name.
@@ -87,7 +87,11 @@ fn whole_pool(ground: &ProbeGround) -> Option<String> {
 }
 
 /// All contribute but one; then something of that one that must be without effect; then the right contribution.
-fn refuse(probe: &mut Probe, what: &str, make: fn(&mut Switch, usize, &Spot, &Part) -> Vec<u8>) -> ProbeResult<()> {
+fn refuse(
+    probe: &mut ClauseProbe,
+    what: &str,
+    make: fn(&mut Switch, usize, &Spot, &Part) -> Vec<u8>,
+) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
     let (order, parts, other) = (switch.any_order(), switch.parts(), switch.part());
@@ -149,7 +153,7 @@ fn port(switch: &mut Switch, n: usize, spot: &Spot, part: &Part) -> Vec<u8> {
     frame
 }
 
-fn beyond(probe: &mut Probe) -> ProbeResult<()> {
+fn beyond(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
     let (order, parts, other) = (switch.any_order(), switch.parts(), switch.part());

@@ -2,7 +2,7 @@
 
 use super::switch::{Answer, Spot, Switch};
 use super::{BASE, alone};
-use pktgen_engine::clause::{Clause, Probe, ProbeGround, ProbeResult, ProbeStop};
+use pktgen_engine::clause::{Clause, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -94,7 +94,7 @@ fn unchecked(ground: &ProbeGround) -> Option<String> {
     })
 }
 
-fn under_way(probe: &mut Probe) -> ProbeResult<()> {
+fn under_way(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
     let (order, parts) = (switch.any_order(), switch.parts());
@@ -122,7 +122,7 @@ fn round(switch: &mut Switch) -> ProbeResult<(Spot, Vec<super::switch::Part>, An
     }
 }
 
-fn completed(probe: &mut Probe) -> ProbeResult<()> {
+fn completed(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let (spot, parts, result) = round(&mut switch)?;
     let n = switch.probe.below(parts.len());
@@ -133,7 +133,7 @@ fn completed(probe: &mut Probe) -> ProbeResult<()> {
     Ok(())
 }
 
-fn everyone(probe: &mut Probe) -> ProbeResult<()> {
+fn everyone(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let (spot, parts, result) = round(&mut switch)?;
     for n in switch.any_order() {
@@ -143,7 +143,7 @@ fn everyone(probe: &mut Probe) -> ProbeResult<()> {
     Ok(())
 }
 
-fn lost(probe: &mut Probe) -> ProbeResult<()> {
+fn lost(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let (spot, parts, result) = round(&mut switch)?;
     let next = switch.begin_after(&spot);
@@ -156,7 +156,7 @@ fn lost(probe: &mut Probe) -> ProbeResult<()> {
     switch.sums_to_last(*behind, &next, &new)
 }
 
-fn restart(probe: &mut Probe) -> ProbeResult<()> {
+fn restart(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let (done, old, result) = round(&mut switch)?;
     let (with, without) = (switch.begin()?, switch.begin()?);
@@ -178,7 +178,7 @@ fn restart(probe: &mut Probe) -> ProbeResult<()> {
     switch.sums_to(rest, &without, &two)
 }
 
-fn late(probe: &mut Probe) -> ProbeResult<()> {
+fn late(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let (spot, parts, _) = round(&mut switch)?;
     let next = switch.begin_after(&spot);
@@ -190,7 +190,7 @@ fn late(probe: &mut Probe) -> ProbeResult<()> {
     switch.sums_to(others, &next, &new)
 }
 
-fn stale(probe: &mut Probe) -> ProbeResult<()> {
+fn stale(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
     let (order, parts, other) = (switch.any_order(), switch.parts(), switch.part());

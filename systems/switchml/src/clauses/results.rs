@@ -3,7 +3,7 @@
 use super::switch::{Answer, Switch, dotted, named, same};
 use super::{BASE, alone};
 use crate::format::{PORT, WORKER_PORT};
-use pktgen_engine::clause::{Clause, ClauseBreach, Probe, ProbeResult, ProbeStop};
+use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult, ProbeStop};
 use pktgen_wire::wire::frame::{SERVER_IP, has_udp_checksum, set_ip_checksum, set_udp_checksum};
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -81,14 +81,14 @@ fn one(switch: &mut Switch) -> ProbeResult<(super::switch::Spot, Vec<Answer>)> {
     Ok((spot, answers))
 }
 
-fn receivers(probe: &mut Probe) -> ProbeResult<()> {
+fn receivers(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let (spot, answers) = one(&mut switch)?;
     let workers = switch.workers.clone();
     switch.reaches(&answers, &workers, &spot)
 }
 
-fn echo(probe: &mut Probe) -> ProbeResult<()> {
+fn echo(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let (spot, answers) = one(&mut switch)?;
     for Answer { header, .. } in &answers {
@@ -101,7 +101,7 @@ fn echo(probe: &mut Probe) -> ProbeResult<()> {
     Ok(())
 }
 
-fn addresses(probe: &mut Probe) -> ProbeResult<()> {
+fn addresses(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let (spot, answers) = one(&mut switch)?;
     for answer in &answers {
@@ -117,7 +117,7 @@ fn number(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).map_or(0, |two| u16::from_be_bytes([two[0], two[1]]))
 }
 
-fn headers(probe: &mut Probe) -> ProbeResult<()> {
+fn headers(probe: &mut ClauseProbe) -> ProbeResult<()> {
     /// The IPv4 header, its length and checksum; the UDP header's.
     const IP: usize = 14;
     const UDP: usize = 34;
@@ -145,7 +145,7 @@ fn headers(probe: &mut Probe) -> ProbeResult<()> {
     Ok(())
 }
 
-fn complete(probe: &mut Probe) -> ProbeResult<()> {
+fn complete(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
     let (order, parts) = (switch.any_order(), switch.parts());
@@ -159,7 +159,7 @@ fn complete(probe: &mut Probe) -> ProbeResult<()> {
     switch.sums_to_last(*last, &spot, &parts)
 }
 
-fn straggler(probe: &mut Probe) -> ProbeResult<()> {
+fn straggler(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
     let (order, parts) = (switch.any_order(), switch.parts());

@@ -2,7 +2,7 @@
 
 use super::switch::{Spot, Switch, has_sums, jobs, named, same, sum};
 use super::{BASE, alone};
-use pktgen_engine::clause::{Clause, ClauseBreach, Probe, ProbeGround, ProbeResult};
+use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult};
 
 /// Rounds of one slot.
 const ROUNDS: usize = 16;
@@ -75,7 +75,7 @@ fn one_job(ground: &ProbeGround) -> Option<String> {
     alone(ground).or_else(|| (all < 2).then(|| "the experiment has one job".to_owned()))
 }
 
-fn reuse(probe: &mut Probe) -> ProbeResult<()> {
+fn reuse(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let mut spot = switch.begin()?;
     for round in 0..ROUNDS {
@@ -89,7 +89,7 @@ fn reuse(probe: &mut Probe) -> ProbeResult<()> {
 }
 
 /// Sends these contributions, spot by worker, and holds one result of each spot against its sum.
-fn apart(probe: &mut Probe) -> ProbeResult<()> {
+fn apart(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let count = SLOTS.min(usize::from(switch.pool));
     let spots = (0..count).map(|_| switch.begin()).collect::<ProbeResult<Vec<Spot>>>()?;
@@ -111,7 +111,7 @@ fn apart(probe: &mut Probe) -> ProbeResult<()> {
     Ok(())
 }
 
-fn sets(probe: &mut Probe) -> ProbeResult<()> {
+fn sets(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
     let (order, mut parts) = (switch.any_order(), switch.parts());
@@ -132,7 +132,7 @@ fn sets(probe: &mut Probe) -> ProbeResult<()> {
     same(&next, "set of the result", u8::from(next.set()), u8::from(answers[0].header.set))
 }
 
-fn both_jobs(probe: &mut Probe) -> ProbeResult<()> {
+fn both_jobs(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let (spot, parts, order) = {
         let mut first = Switch::of(probe, 0)?;
         let spot = first.begin()?;
@@ -159,7 +159,7 @@ fn both_jobs(probe: &mut Probe) -> ProbeResult<()> {
     first.reaches(&answers, &workers, &spot)
 }
 
-fn foreign(probe: &mut Probe) -> ProbeResult<()> {
+fn foreign(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let (stranger, other) = {
         let mut second = Switch::of(probe, 1)?;
         (second.workers[0], second.part())

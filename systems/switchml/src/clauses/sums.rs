@@ -2,7 +2,7 @@
 
 use super::switch::{Part, Switch, named, same};
 use super::{BASE, alone};
-use pktgen_engine::clause::{Clause, ClauseBreach, Probe, ProbeResult};
+use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult};
 
 /// Orders that are tried at most.
 const ORDERS: usize = 24;
@@ -92,7 +92,7 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
 ];
 
-fn sum(probe: &mut Probe) -> ProbeResult<()> {
+fn sum(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
     let (order, parts) = (switch.any_order(), switch.parts());
@@ -114,7 +114,7 @@ fn orders(switch: &mut Switch, workers: usize) -> Vec<Vec<usize>> {
     all
 }
 
-fn order(probe: &mut Probe) -> ProbeResult<()> {
+fn order(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let parts = switch.parts();
     for order in orders(&mut switch, parts.len()) {
@@ -129,7 +129,7 @@ fn zeros(switch: &Switch) -> Vec<Part> {
     vec![none; switch.workers.len()]
 }
 
-fn wrap(probe: &mut Probe) -> ProbeResult<()> {
+fn wrap(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let workers = switch.workers.len();
     let first = switch.probe.below(workers);
@@ -147,7 +147,7 @@ fn wrap(probe: &mut Probe) -> ProbeResult<()> {
     Ok(())
 }
 
-fn cancel(probe: &mut Probe) -> ProbeResult<()> {
+fn cancel(probe: &mut ClauseProbe) -> ProbeResult<()> {
     const TERMS: [i32; 4] = [i32::MAX, 1, -i32::MAX, 1];
     let mut switch = Switch::new(probe)?;
     let workers = switch.workers.len();
@@ -175,7 +175,7 @@ fn exponents(switch: &mut Switch) -> Vec<[i8; 2]> {
     (0..switch.workers.len()).map(|_| [one(switch.probe.bits()), one(switch.probe.bits())]).collect()
 }
 
-fn exponent(probe: &mut Probe, which: usize) -> ProbeResult<()> {
+fn exponent(probe: &mut ClauseProbe, which: usize) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
     let mut parts = switch.parts();

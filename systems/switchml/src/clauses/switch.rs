@@ -10,7 +10,7 @@ use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip
 use pktgen_wire::wire::integers::emit_values;
 
 use crate::format::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, values};
-use pktgen_engine::clause::{ClauseBreach, Probe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
+use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 
 /// A slot whose state is not known.
 pub(super) const SPOILED: u64 = u64::MAX;
@@ -50,7 +50,7 @@ pub(super) struct Answer {
 
 /// The workers of a job at a device.
 pub(super) struct Switch<'p, 'a> {
-    pub(super) probe: &'p mut Probe<'a>,
+    pub(super) probe: &'p mut ClauseProbe<'a>,
     pub(super) job: u16,
     pub(super) workers: Vec<u32>,
     pub(super) elements: u16,
@@ -64,12 +64,12 @@ pub(super) fn jobs(ground: &ProbeGround) -> Vec<u16> {
 
 impl<'p, 'a> Switch<'p, 'a> {
     /// The first job.
-    pub(super) fn new(probe: &'p mut Probe<'a>) -> ProbeResult<Self> {
+    pub(super) fn new(probe: &'p mut ClauseProbe<'a>) -> ProbeResult<Self> {
         Switch::of(probe, 0)
     }
 
     /// The n-th job.
-    pub(super) fn of(probe: &'p mut Probe<'a>, n: usize) -> ProbeResult<Self> {
+    pub(super) fn of(probe: &'p mut ClauseProbe<'a>, n: usize) -> ProbeResult<Self> {
         let job = jobs(probe.ground).get(n).copied().unwrap_or_default();
         let workers = probe.ground.members(job);
         let elements = probe.ground.number("target.elements").or(probe.ground.number("workload.elements"));

@@ -12,7 +12,7 @@ use pktgen_wire::wire::frame::{Datagram, SERVER_IP, Template, group_ip, set_ip_c
 
 use super::SUITE;
 use crate::format::{HEADER, PORT, WORKER_PORT};
-use pktgen_engine::clause::{Clause, EachFrame, Probe, ProbeBench, ProbeGround, ProbeMemory, ProbeStop};
+use pktgen_engine::clause::{Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop};
 
 const WORKERS: u32 = 3;
 const JOBS: u16 = 2;
@@ -319,7 +319,7 @@ fn holds(clause: &Clause, switch: &mut Naive, memory: &mut ProbeMemory, seed: u6
     let ground = ground();
     assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
     (0..clause.repeats).all(|repeat| {
-        let mut probe = Probe::new(&ground, memory, switch, Seed(seed), (clause.id, repeat)).unwrap();
+        let mut probe = ClauseProbe::new(&ground, memory, switch, Seed(seed), (clause.id, repeat)).unwrap();
         match (clause.probe)(&mut probe) {
             Ok(()) => true,
             Err(ProbeStop::Breach(_)) => false,
