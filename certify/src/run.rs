@@ -51,6 +51,9 @@ pub fn certify(
     Ok(outcomes)
 }
 
+/// How a repeat ended, if it decided against its clause, and why.
+type Ended = Option<(ClauseVerdict, String)>;
+
 /// One repeat: how it ended, and its frames.
 fn try_once(
     clause: &Clause,
@@ -58,7 +61,7 @@ fn try_once(
     ground: &ProbeGround,
     bench: &mut dyn ProbeBench,
     (memory, seed): (&mut ProbeMemory, Seed),
-) -> Result<(Option<(ClauseVerdict, String)>, Vec<ProbeFrame>)> {
+) -> Result<(Ended, Vec<ProbeFrame>)> {
     if bench.restart()? {
         memory.clear();
     }

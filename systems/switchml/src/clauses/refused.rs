@@ -32,7 +32,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         rule: "A contribution to a slot beyond the pool changes no sum of another slot.",
         precondition: "two workers or more; target.pool below 16,384",
         exempt: whole_pool,
-        stimulus: "contributions of all workers but one; the same workers to slots beyond the pool that differ in upper bits; the last",
+        stimulus: "contributions of all workers but the first; that one's to slots beyond the pool that differ in a bit, or by the pool; its right one",
         probe: beyond,
         ..REFUSED
     },
@@ -40,8 +40,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "switchml-truncated",
         title: "truncated contributions take part in no sum",
         rule: "A contribution that is shorter than its size says changes nothing, whatever of it is there.",
-        stimulus: "contributions of all workers but one; that one's, cut within its header or values, with lengths to match; the last",
-        probe: |probe| refuse(probe, "a truncated contribution", truncated),
+        stimulus: "contributions of all workers but one; that one's, cut within its header, its last values or all of them, with lengths to match; the last",
+        probe: cuts,
         ..REFUSED
     },
     Clause {
@@ -57,8 +57,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "other sizes take part in no sum",
         rule: "A packet whose size code is neither 64 nor 256 values changes nothing (p4lang/p4app-switchML drops 32 and 128).",
         stimulus: "contributions of all workers but one; that one's with each other size code; the last",
-        repeats: 6,
-        probe: |probe| refuse(probe, "a contribution with another size code", size),
+        probe: sizes,
         ..REFUSED
     },
     Clause {
@@ -90,7 +89,7 @@ fn whole_pool(ground: &ProbeGround) -> Option<String> {
 fn refuse(
     probe: &mut ClauseProbe,
     what: &str,
-    make: fn(&mut Switch, usize, &Spot, &Part) -> Vec<u8>,
+    make: impl Fn(&mut Switch, usize, &Spot, &Part) -> Vec<u8>,
 ) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
@@ -109,10 +108,17 @@ fn stranger(switch: &mut Switch, _n: usize, spot: &Spot, part: &Part) -> Vec<u8>
     switch.frame_from(worker_ip(beyond), &switch.header(spot, part), part)
 }
 
-fn truncated(switch: &mut Switch, n: usize, spot: &Spot, part: &Part) -> Vec<u8> {
+/// Cut in its header, at the end of its values, or anywhere in them.
+fn cuts(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    (0..3).try_for_each(|form| {
+        refuse(probe, "a truncated contribution", |switch, n, spot, part| truncated(switch, n, spot, part, form))
+    })
+}
+
+fn truncated(switch: &mut Switch, n: usize, spot: &Spot, part: &Part, form: usize) -> Vec<u8> {
     let mut frame = switch.frame(switch.workers[n], spot, part);
     let whole = frame.len() - HEAD;
-    let left = match switch.probe.below(3) {
+    let left = match form {
         0 => switch.probe.below(HEADER),
         1 => whole - 4 * (1 + switch.probe.below(4)),
         _ => HEADER + switch.probe.below(whole - HEADER),
@@ -133,9 +139,18 @@ fn lengths(switch: &mut Switch, n: usize, spot: &Spot, part: &Part) -> Vec<u8> {
     frame
 }
 
-fn size(switch: &mut Switch, n: usize, spot: &Spot, part: &Part) -> Vec<u8> {
+/// All size codes but those of 64 and 256 values.
+fn sizes(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    [0, 2, 4, 5, 6, 7].into_iter().try_for_each(|code| {
+        refuse(probe, "a contribution with another size code", |switch, n, spot, part| {
+            size(switch, n, spot, part, code)
+        })
+    })
+}
+
+fn size(switch: &mut Switch, n: usize, spot: &Spot, part: &Part, code: u8) -> Vec<u8> {
     let mut frame = switch.frame(switch.workers[n], spot, part);
-    frame[HEAD] = (frame[HEAD] & 0xf8) | [0, 2, 4, 5, 6, 7][switch.probe.below(6)];
+    frame[HEAD] = (frame[HEAD] & 0xf8) | code;
     frame
 }
 
@@ -157,17 +172,16 @@ fn beyond(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
     let (order, parts, other) = (switch.any_order(), switch.parts(), switch.part());
-    let Some((last, others)) = order.split_last() else { return Ok(()) };
-    switch.send_all(others, &spot, &parts)?;
+    // Always the same worker: a device that has those slots must never have the contributions of all.
+    let others: Vec<usize> = order.into_iter().filter(|n| *n != 0).collect();
+    switch.send_all(&others, &spot, &parts)?;
     let (slot, pool) = (u32::from(spot.slot), u32::from(switch.pool));
     let upper = (0..14).map(|bit| slot ^ (1 << bit)).filter(|other| *other >= pool);
     let aliases: Vec<u32> = upper.chain((pool < NAMED as u32 - slot).then_some(slot + pool)).collect();
     for slot in aliases {
-        for n in others {
-            let there = Spot { slot: slot as u16, ..spot };
-            switch.send(*n, &there, &other)?;
-        }
+        let there = Spot { slot: slot as u16, ..spot };
+        switch.send(0, &there, &other)?;
     }
     switch.silent("contributions to slots beyond the pool")?;
-    switch.sums_to_last(*last, &spot, &parts)
+    switch.sums_to_last(0, &spot, &parts)
 }

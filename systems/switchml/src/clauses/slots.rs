@@ -133,24 +133,20 @@ fn sets(probe: &mut ClauseProbe) -> ProbeResult<()> {
 }
 
 fn both_jobs(probe: &mut ClauseProbe) -> ProbeResult<()> {
-    let (spot, parts, order) = {
-        let mut first = Switch::of(probe, 0)?;
-        let spot = first.begin()?;
-        (spot, first.parts(), first.any_order())
-    };
-    let (other_spot, other_parts, other_order) = {
-        let mut second = Switch::of(probe, 1)?;
-        let other = second.begin_in(spot.slot)?;
-        (other, second.parts(), second.any_order())
-    };
+    let second_job = jobs(probe.ground)[1];
+    let mut first = Switch::of(probe, 0)?;
+    let spot = first.begin_beside(second_job)?;
+    let (parts, order) = (first.parts(), first.any_order());
     let Some((last, others)) = order.split_last() else { return Ok(()) };
-    Switch::of(probe, 0)?.send_all(others, &spot, &parts)?;
+    first.send_all(others, &spot, &parts)?;
     let mut second = Switch::of(probe, 1)?;
-    second.send_all(&other_order, &other_spot, &other_parts)?;
-    let answers = second.results(&other_spot)?;
-    has_sums(&answers, &other_spot, &sum(&other_parts))?;
+    let there = second.begin_at(&spot);
+    let (other_parts, other_order) = (second.parts(), second.any_order());
+    second.send_all(&other_order, &there, &other_parts)?;
+    let answers = second.results(&there)?;
+    has_sums(&answers, &there, &sum(&other_parts))?;
     let workers = second.workers.clone();
-    second.reaches(&answers, &workers, &other_spot)?;
+    second.reaches(&answers, &workers, &there)?;
     let mut first = Switch::of(probe, 0)?;
     first.send(*last, &spot, &parts[*last])?;
     let answers = first.results(&spot)?;
@@ -160,16 +156,13 @@ fn both_jobs(probe: &mut ClauseProbe) -> ProbeResult<()> {
 }
 
 fn foreign(probe: &mut ClauseProbe) -> ProbeResult<()> {
-    let (stranger, other) = {
-        let mut second = Switch::of(probe, 1)?;
-        (second.workers[0], second.part())
-    };
+    let second_job = jobs(probe.ground)[1];
+    let stranger = probe.ground.members(second_job)[0];
     let mut switch = Switch::of(probe, 0)?;
-    let spot = switch.begin()?;
     // The other job's slot is under way afterwards, if it has its own.
-    let second = u64::from(jobs(switch.probe.ground)[1]) << 16 | u64::from(spot.slot);
-    switch.probe.memory.insert(second, super::switch::SPOILED);
-    let (order, parts) = (switch.any_order(), switch.parts());
+    let spot = switch.begin_beside(second_job)?;
+    switch.spoil(second_job, spot.slot);
+    let (order, parts, other) = (switch.any_order(), switch.parts(), switch.part());
     let Some((last, others)) = order.split_last() else { return Ok(()) };
     switch.send_all(others, &spot, &parts)?;
     let frame = switch.frame(stranger, &spot, &other);

@@ -13,7 +13,7 @@ use crate::format::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, va
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 
 /// A slot whose state is not known.
-pub(super) const SPOILED: u64 = u64::MAX;
+const SPOILED: u64 = u64::MAX;
 
 /// Where a sum is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,29 +81,43 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(Switch { probe, job, workers, elements, pool })
     }
 
-    fn key(&self, slot: u16) -> u64 {
-        u64::from(self.job) << 16 | u64::from(slot)
-    }
-
     /// A slot in a known state, for a new sum.
     pub(super) fn begin(&mut self) -> ProbeResult<Spot> {
-        let first = self.probe.below(usize::from(self.pool));
-        let all = (0..usize::from(self.pool)).map(|i| ((first + i) % usize::from(self.pool)) as u16);
-        let known = |slot: &u16| self.probe.memory.get(&self.key(*slot)) != Some(&SPOILED);
-        let Some(slot) = all.into_iter().find(known) else {
-            return Err(ProbeStop::Undecidable(
-                "no slot of the pool is in a known state any more; start the device anew".into(),
-            ));
-        };
-        Ok(self.open(slot))
+        self.begin_where(|_, _| true)
     }
 
-    /// A new sum in this slot.
-    pub(super) fn begin_in(&mut self, slot: u16) -> ProbeResult<Spot> {
-        match self.probe.memory.get(&self.key(slot)) {
-            Some(&SPOILED) => Err(ProbeStop::Undecidable(format!("slot {slot} is in no known state any more"))),
-            _ => Ok(self.open(slot)),
+    /// The same of a slot whose rounds so far are right in the eyes of `fits`.
+    fn begin_where(&mut self, fits: impl Fn(&Self, u16) -> bool) -> ProbeResult<Spot> {
+        let first = self.probe.below(usize::from(self.pool));
+        let mut all = (0..usize::from(self.pool)).map(|i| ((first + i) % usize::from(self.pool)) as u16);
+        match all.find(|slot| self.rounds(self.job, *slot).is_some() && fits(self, *slot)) {
+            Some(slot) => Ok(self.open(slot)),
+            None => Err(ProbeStop::Undecidable(
+                "no slot of the pool is in the state that is needed; start the device anew".into(),
+            )),
         }
+    }
+
+    /// A new sum in a slot in which another job's next sum is in the same set.
+    pub(super) fn begin_beside(&mut self, other: u16) -> ProbeResult<Spot> {
+        let parity = |rounds: Option<u64>| rounds.map(|rounds| rounds % 2);
+        self.begin_where(|own, slot| parity(own.rounds(other, slot)) == parity(own.rounds(own.job, slot)))
+    }
+
+    /// Another job's slot of this number is not used again.
+    pub(super) fn spoil(&mut self, other: u16, slot: u16) {
+        self.probe.memory.insert(key(other, slot), SPOILED);
+    }
+
+    /// Complete sums of a slot; none if its state is not known.
+    fn rounds(&self, job: u16, slot: u16) -> Option<u64> {
+        let rounds = self.probe.memory.get(&key(job, slot)).copied().unwrap_or_default();
+        (rounds != SPOILED).then_some(rounds)
+    }
+
+    /// A sum of this job at the place of another job's.
+    pub(super) fn begin_at(&mut self, other: &Spot) -> Spot {
+        self.open(other.slot)
     }
 
     /// The next sum in the same slot, which is in the other set.
@@ -112,7 +126,7 @@ impl<'p, 'a> Switch<'p, 'a> {
     }
 
     fn open(&mut self, slot: u16) -> Spot {
-        let key = self.key(slot);
+        let key = key(self.job, slot);
         let round = match self.probe.memory.insert(key, SPOILED) {
             Some(SPOILED) | None => 0,
             Some(round) => round,
@@ -123,7 +137,7 @@ impl<'p, 'a> Switch<'p, 'a> {
 
     /// The sum of this spot is complete: its slot can be used again.
     pub(super) fn end(&mut self, spot: &Spot) {
-        self.probe.memory.insert(self.key(spot.slot), spot.round + 1);
+        self.probe.memory.insert(key(self.job, spot.slot), spot.round + 1);
     }
 
     /// Random content of any bits.
@@ -264,6 +278,11 @@ impl<'p, 'a> Switch<'p, 'a> {
         has_sums(&answers, spot, &first.sums)?;
         same(spot, "exponent of the answer", first.header.exponent, answers[0].header.exponent)
     }
+}
+
+/// What the probe's memory calls a slot.
+fn key(job: u16, slot: u16) -> u64 {
+    u64::from(job) << 16 | u64::from(slot)
 }
 
 /// What a spot is called in sentences.

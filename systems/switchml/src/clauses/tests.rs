@@ -219,7 +219,8 @@ impl Naive {
     }
 
     fn answer(&mut self, frame: &[u8], it: &Read, sums: &[i32], exponents: [i8; 2], alone: bool) {
-        let mut bytes = frame[..HEAD + HEADER + 4 * VALUES].to_vec();
+        let mut bytes = frame.to_vec();
+        bytes.resize(HEAD + HEADER + 4 * VALUES, 0);
         let to = if alone { worker_ip(it.worker) } else { group_ip(it.job) };
         let from = if self.is(Defect::WrongSourcePort) { PORT + 1 } else { PORT };
         Template::new((SERVER_IP, from), (to, WORKER_PORT), bytes.len()).emit(&mut bytes);
