@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use pktgen_core::time::{MS, NEVER, NS, Time};
 use pktgen_core::topology::NodeId;
 use pktgen_core::{Error, Result};
-use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeGround};
+use pktgen_engine::clause::{ClauseSuite, EachFrame, ProbeBench, ProbeGround};
+use pktgen_engine::dialect::Dialect;
 use pktgen_engine::endpoint::Facts;
 use pktgen_engine::frame::Pool;
 use pktgen_engine::target::context::Outbox;
@@ -22,6 +23,7 @@ const LATE: Time = 100 * MS;
 /// A device in virtual time.
 pub struct ProgramBench<'a> {
     make: Box<dyn Fn() -> Result<Plan> + 'a>,
+    suite: &'static ClauseSuite,
     rig: Rig,
     now: Time,
 }
@@ -34,15 +36,18 @@ struct Rig {
     out: Outbox,
     touched: Vec<u16>,
     under_way: VecDeque<(Time, u16, Vec<u8>)>,
+    /// Writes frames as the clauses do, where they do not write ours; and room for one.
+    dialect: Option<Box<dyn Dialect>>,
+    written: Vec<u8>,
 }
 
 impl<'a> ProgramBench<'a> {
-    /// The device of an experiment in virtual time, and what clauses know of it; `make` plans the experiment.
-    pub fn new(make: impl Fn() -> Result<Plan> + 'a) -> Result<(Self, ProbeGround)> {
+    /// The device of an experiment in virtual time, and what the clauses of a suite know of it; `make` plans the experiment.
+    pub fn new(suite: &'static ClauseSuite, make: impl Fn() -> Result<Plan> + 'a) -> Result<(Self, ProbeGround)> {
         let plan = make()?;
         let ground = ground(&plan)?;
-        let rig = Rig::of(plan)?;
-        Ok((ProgramBench { make: Box::new(make), rig, now: 0 }, ground))
+        let rig = Rig::of(plan, suite)?;
+        Ok((ProgramBench { make: Box::new(make), suite, rig, now: 0 }, ground))
     }
 }
 
@@ -56,13 +61,18 @@ fn ground(plan: &Plan) -> Result<ProbeGround> {
         workers: facts.workers.clone(),
         port_of: facts.host_of.iter().map(|host| port(*host)).collect(),
         server: topology.servers().next().map(port),
+        frame_bytes: plan.parts.frame_bytes,
         late: LATE,
         keys: pktgen_core::config::Document::parse(&plan.spec.config, "the resolved experiment")?,
     })
 }
 
 impl Rig {
-    fn of(plan: Plan) -> Result<Self> {
+    fn of(plan: Plan, suite: &ClauseSuite) -> Result<Self> {
+        let traffic = plan.parts.traffic();
+        let own =
+            |word| plan.spec.catalogue.dialects.iter().find(move |it| it.word == word && it.format == traffic.format);
+        let dialect = suite.layout.and_then(own).map_or(Ok(None), |kind| (kind.open)(&traffic))?;
         let node = only_device(&plan.parts.topology)?;
         let device = plan.parts.devices.into_iter().nth(usize::from(node)).flatten();
         let device = device.ok_or_else(|| Error::config("the experiment has no device to certify"))?;
@@ -73,10 +83,14 @@ impl Rig {
             out: Outbox::default(),
             touched: Vec::new(),
             under_way: VecDeque::new(),
+            dialect,
+            written: vec![0; plan.parts.frame_bytes],
         })
     }
 
     fn frame_in(&mut self, t: Time, bytes: &[u8]) {
+        let read = self.dialect.as_mut().and_then(|dialect| dialect.inward(bytes, t, &mut self.written));
+        let bytes = read.map_or(bytes, |len| &self.written[..len]);
         let arrival = Arrival { bytes, len: bytes.len(), stamp_ns: None, lost: false };
         // What is no frame of the system a device in real time leaves alone, too.
         let Some(frame) = take(&arrival, &mut self.pool, &self.facts) else { return };
@@ -93,7 +107,10 @@ impl Rig {
         for (link, frame) in self.out.frames.drain(..) {
             let port = self.device.ports.iter().position(|port| port.link == link).unwrap_or_default() as u16;
             let at = self.under_way.partition_point(|(t, ..)| *t <= frame.t);
-            self.under_way.insert(at, (frame.t, port, self.pool.frame(&frame).to_vec()));
+            let bytes = self.pool.frame(&frame);
+            let written = self.dialect.as_mut().and_then(|dialect| dialect.outward(bytes, &mut self.written));
+            let bytes = written.map_or(bytes, |len| &self.written[..len]).to_vec();
+            self.under_way.insert(at, (frame.t, port, bytes));
             self.pool.release(frame.buffer);
         }
     }
@@ -156,7 +173,7 @@ impl ProbeBench for ProgramBench<'_> {
     }
 
     fn restart(&mut self) -> Result<bool> {
-        self.rig = Rig::of((self.make)()?)?;
+        self.rig = Rig::of((self.make)()?, self.suite)?;
         Ok(true)
     }
 

@@ -68,6 +68,7 @@ impl WireBench {
             workers: parts.facts.workers.clone(),
             port_of: vec![0; parts.facts.workers.len()],
             server: has_server.then_some(1),
+            frame_bytes: frame_max,
             late: LATE,
             keys: pktgen_core::config::Document::parse(&plan.spec.config, "the resolved experiment")?,
         };

@@ -20,6 +20,12 @@ pub(crate) struct Certify {
     /// Only this clause, by its id or number (repeatable) [default: all]
     #[arg(long, value_name = "CLAUSE")]
     pub(crate) clause: Vec<String>,
+    /// Not this clause, which the device is not said to follow: it is not applicable (repeatable)
+    #[arg(long, value_name = "CLAUSE")]
+    pub(crate) except: Vec<String>,
+    /// Run of a sweep whose settings count, by the name of its folder [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) run: Option<String>,
     /// Repeats of each clause [default: what each says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: Option<u32>,

@@ -41,7 +41,10 @@ fn list(suite: &'static ClauseSuite, ui: &Ui) {
 }
 
 fn carry_out(experiment: &Experiment, args: Certify, ui: &Ui) -> Result<u8> {
-    let run = &experiment.runs[0];
+    let run = match &args.run {
+        None => &experiment.runs[0],
+        name => experiment.choose(name.as_deref())?,
+    };
     let plan = experiment.prepare(run)?;
     let format = plan.parts.facts.protocol.format;
     let Some(suite) = all().suites.iter().find(|suite| suite.format == format) else {
@@ -62,11 +65,16 @@ fn carry_out(experiment: &Experiment, args: Certify, ui: &Ui) -> Result<u8> {
             (Box::new(bench), ground)
         }
         false => {
-            let (bench, ground) = ProgramBench::new(|| experiment.plan(run))?;
+            let (bench, ground) = ProgramBench::new(suite, || experiment.plan(run))?;
             (Box::new(bench), ground)
         }
     };
-    let options = CertifyOptions { seed: args.seed.unwrap_or(run.seed), repeats: args.repeats, only: args.clause };
+    let options = CertifyOptions {
+        seed: args.seed.unwrap_or(run.seed),
+        repeats: args.repeats,
+        only: args.clause,
+        except: args.except,
+    };
     let bar = ui.spinner("certifying");
     let outcomes = certify(suite, &ground, bench.as_mut(), &options, &mut |outcome| bar.set_message(outcome.line()));
     bar.finish_and_clear();

@@ -139,9 +139,9 @@ fn bent(bend: Bend) -> Certificate {
     let document = Document::load(Path::new(&config("switchml")), &[VIRTUAL.to_owned()]).expect("an experiment");
     let experiment = Experiment::open(pktgen_registry::all(), document).expect("an experiment");
     let make = || experiment.plan(&experiment.runs[0]);
-    let (inner, ground) = ProgramBench::new(make).expect("a bench");
-    let mut bench = Bent { inner, bend, count: 0 };
     let suite = pktgen_registry::all().suites.iter().find(|suite| suite.name == "switchml").expect("a suite");
+    let (inner, ground) = ProgramBench::new(suite, make).expect("a bench");
+    let mut bench = Bent { inner, bend, count: 0 };
     let outcomes = certify(suite, &ground, &mut bench, &CertifyOptions::default(), &mut |_| ()).expect("it runs");
     let config = make().expect("a plan").spec.config;
     Certificate {
@@ -262,6 +262,52 @@ fn faults_of_a_switch_in_c_are_found_on_wires() {
         let Some((code, lines, said)) = c_switch(words) else { return };
         assert_eq!(code, Some(1), "{words:?}: {said}");
         assert!(with(&lines, "failed").contains(&clause), "{words:?}: {said}");
+    }
+}
+
+/// OLAF in virtual time with more clusters than slots, an output that is slow, and workers that send each update once.
+const OLAF: &str = r#"
+name = "card"
+[workload]
+clusters = 8
+workers_per_cluster = 4
+updates = 10
+bytes = "256B"
+[schedule]
+offered = "1Mbps"
+[topology]
+rate = "1Mbps"
+[target]
+program = "olaf"
+queue = "olaf"
+slots = 5
+"#;
+
+#[test]
+fn our_card_conforms_in_virtual_time() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("card.toml"), OLAF).expect("writable");
+    for (n, (set, exempt)) in [
+        (&[][..], &[][..]),
+        (
+            &["target.reward_filter=false", "target.merged_reward=max"],
+            &["olaf-reward-higher", "olaf-reward-lower", "olaf-reward-own"],
+        ),
+        (&["target.slot_in_transmission=false"], &[]),
+        (&["target.slots=8"], &["olaf-full", "olaf-full-merge"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (file, out) = (folder.path().join("card.toml"), folder.path().join(n.to_string()));
+        let words =
+            ["certify", &file.display().to_string(), "--json", "--repeats", "20", "--out", &out.display().to_string()];
+        let output = pktgen(&[], &words, set).output().expect("it runs");
+        let lines: Vec<Value> =
+            text(&output.stdout).lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        assert_eq!(output.status.code(), Some(0), "{set:?}: {}", said(&output));
+        assert_eq!(with(&lines, "not_applicable"), exempt, "{set:?}");
+        assert_eq!(with(&lines, "passed").len() + exempt.len() + 1, lines.len(), "{}", said(&output));
     }
 }
 

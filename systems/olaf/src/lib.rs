@@ -4,6 +4,7 @@
 //! as they are published, without our header. docs/olaf.md says what the paper says and what is chosen here.
 #![forbid(unsafe_code)]
 
+mod clauses;
 mod dialect;
 pub mod format;
 mod plan;
@@ -22,5 +23,6 @@ pub static SYSTEM: System = System {
     programs: &[&program::OlafKind],
     queues: &[&queue::OlafDiscipline],
     dialects: &[&dialect::KIND],
+    suites: &[&clauses::SUITE],
     ..System::new("olaf")
 };

@@ -15,6 +15,8 @@ pub struct ProbeGround {
     pub port_of: Vec<u16>,
     /// The device's port towards the server, where there is one.
     pub server: Option<u16>,
+    /// Bytes of the largest frame that the experiment has room for.
+    pub frame_bytes: usize,
     /// How long a late worker stays away.
     pub late: Time,
     /// The experiment with all defaults: what the device is said to be and to do.

@@ -55,6 +55,8 @@ pub struct ClauseSuite {
     pub name: &'static str,
     /// The wire format that devices under test use.
     pub format: &'static str,
+    /// The dialect in which its frames are written; none where our layout is what devices expect anyway.
+    pub layout: Option<&'static str>,
     /// The version of the clauses: it changes when a verdict may.
     pub version: u32,
     /// Terms that its clauses use, with their meanings.

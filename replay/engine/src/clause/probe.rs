@@ -63,11 +63,16 @@ impl<'a> ClauseProbe<'a> {
     }
 
     /// A frame arrives at a port of the device.
-    fn send_to(&mut self, port: u16, frame: &[u8]) -> ProbeResult<()> {
+    pub fn send_to(&mut self, port: u16, frame: &[u8]) -> ProbeResult<()> {
         let t = self.bench.now();
         self.bench.frame_in(port, frame)?;
         self.log.push(ProbeFrame { t, port, inward: true, bytes: frame.to_vec() });
         Ok(())
+    }
+
+    /// When the last frame went in.
+    pub fn last_sent(&self) -> Time {
+        self.log.iter().rev().find(|frame| frame.inward).map_or(0, |frame| frame.t)
     }
 
     /// Everything that comes of what was sent.

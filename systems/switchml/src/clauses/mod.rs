@@ -15,6 +15,7 @@ use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite, ProbeGround};
 pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "switchml",
     format: "switchml",
+    layout: None,
     version: 1,
     terms: &[
         ("contribution", "a packet of a worker with its values for one sum"),

@@ -311,6 +311,7 @@ fn ground() -> ProbeGround {
         workers: Arc::new(workers),
         server: None,
         late: 100 * MS,
+        frame_bytes: 308,
         keys: Document::parse(&text, "test").unwrap(),
     }
 }

@@ -1,0 +1,154 @@
+//! Clauses on acknowledgements of the server.
+
+use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, Template, group_ip, worker_ip};
+
+use super::card::Card;
+use super::{BASE, few};
+use crate::strict::{ACK_HEAD, Ack, PORT, WORKER_PORT};
+use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeFrame, ProbeResult};
+
+pub(super) static CLAUSES: &[Clause] = &[
+    Clause {
+        id: "olaf-ack-workers",
+        title: "an acknowledgement reaches the cluster",
+        rule: "An ACK to a worker goes to all workers of its cluster, and to no other (§7, §10).",
+        precondition: "two clusters, two workers in each",
+        exempt: |ground| few(ground, 2, 2),
+        stimulus: "an ACK of the server to a worker",
+        observation: "all ports, until the device is silent",
+        oracle: "one copy at each worker's port, to its address or to the cluster's group, and no other frame",
+        probe: workers,
+        ..BASE
+    },
+    Clause {
+        id: "olaf-ack-state",
+        title: "an acknowledgement has the queue's state",
+        rule: "The device writes the slots in use (Qn) and the active clusters (N) of the queue towards the server into an ACK (§7).",
+        precondition: "three clusters",
+        exempt: |ground| few(ground, 3, 1),
+        stimulus: "two updates ahead, updates of some other clusters, and at once an ACK of the server",
+        observation: "all ports, until the device is silent",
+        oracle: "Qn: the updates that wait, and at most one more; N: at least the clusters of this stimulus, at most all",
+        probe: state,
+        ..BASE
+    },
+    Clause {
+        id: "olaf-ack-model",
+        title: "the model of an acknowledgement is left alone",
+        rule: "What an ACK carries behind the queue's state is as the server wrote it.",
+        precondition: "two clusters",
+        exempt: |ground| few(ground, 2, 1),
+        stimulus: "an ACK of the server with random bits as model",
+        observation: "all ports, until the device is silent",
+        oracle: "the same bits",
+        probe: model,
+        ..BASE
+    },
+];
+
+/// An ACK to a worker, with this model.
+fn ack(worker: u32, model: &[u32]) -> Vec<u8> {
+    let mut frame = vec![0; HEAD + ACK_HEAD + model.len() * 4];
+    Template::new((SERVER_IP, PORT), (worker_ip(worker), WORKER_PORT), frame.len()).emit(&mut frame);
+    Ack { occupancy: 0, active: 0, elements: model.len() as u16 }.emit(&mut frame[HEAD..]);
+    let bytes = model.iter().flat_map(|value| value.to_le_bytes());
+    frame[HEAD + ACK_HEAD..].iter_mut().zip(bytes).for_each(|(at, byte)| *at = byte);
+    frame
+}
+
+/// The server acknowledges; what comes down to workers, with the model that was sent.
+fn answered(card: &mut Card, worker: u32) -> ProbeResult<(Vec<ProbeFrame>, Vec<u32>)> {
+    let model: Vec<u32> = (0..card.lanes).map(|_| card.probe.bits()).collect();
+    let server = card.probe.ground.server.unwrap_or_default();
+    card.probe.send_to(server, &ack(worker, &model))?;
+    let last = card.probe.last_sent();
+    let frames = card.probe.settle()?;
+    let (up, down): (Vec<_>, Vec<_>) = frames.into_iter().partition(|frame| frame.port == server);
+    card.was_busy(up.get(1).map(|frame| frame.t), last)?;
+    if down.is_empty() {
+        return Err(ClauseBreach::stop("ACKs at the workers' ports", "one or more", 0));
+    }
+    Ok((down, model))
+}
+
+fn read(frame: &ProbeFrame) -> ProbeResult<(Ack, Vec<u8>, u32)> {
+    let datagram = Datagram::parse(&frame.bytes);
+    let found = datagram.and_then(|it| Some((Ack::parse(it.payload)?, it.payload[ACK_HEAD..].to_vec(), it.dst)));
+    found.ok_or_else(|| {
+        ClauseBreach::stop(
+            format!("a frame of {} bytes at port {}", frame.bytes.len(), frame.port),
+            "a strict OLAF ACK",
+            "none",
+        )
+    })
+}
+
+fn workers(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    let members = card.clusters[0].clone();
+    let (down, _) = answered(&mut card, members[0])?;
+    let ground = card.probe.ground;
+    let group = group_ip(ground.workers.cluster_of[members[0] as usize]);
+    let acks = down.iter().map(|frame| Ok((frame.port, read(frame)?.2))).collect::<ProbeResult<Vec<_>>>()?;
+    let meant = |(port, to): &(u16, u32), worker: u32| {
+        *port == ground.port_of[worker as usize] && (*to == worker_ip(worker) || *to == group)
+    };
+    for worker in &members {
+        let copies = acks.iter().filter(|ack| meant(ack, *worker)).count();
+        if copies != 1 {
+            return Err(ClauseBreach::stop(format!("copies of the ACK for worker {worker}"), 1, copies));
+        }
+    }
+    match acks.iter().filter(|ack| !members.iter().any(|worker| meant(ack, *worker))).count() {
+        0 => Ok(()),
+        others => Err(ClauseBreach::stop("copies of the ACK for others than the cluster's workers", 0, others)),
+    }
+}
+
+fn state(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    card.congest()?;
+    let most = super::passing::free(&card).min(card.clusters.len());
+    let count = 1 + card.probe.below(most.max(1));
+    let all: Vec<_> = card.clusters.iter().take(count).map(|members| members[0]).collect();
+    for worker in &all {
+        let update = card.update(*worker);
+        card.send(&update)?;
+    }
+    let (waiting, clusters) = (all.len() as u32 + 1, card.probe.ground.clusters().len());
+    let (down, _) = answered(&mut card, all[0])?;
+    for frame in &down {
+        let (ack, ..) = read(frame)?;
+        if !(waiting..=waiting + 1).contains(&ack.occupancy) {
+            return Err(ClauseBreach::stop(
+                "slots in use (Qn) in the ACK",
+                format!("{waiting} or {}", waiting + 1),
+                ack.occupancy,
+            ));
+        }
+        let least = all.len() + 2;
+        if !(least..=clusters).contains(&usize::from(ack.active)) {
+            return Err(ClauseBreach::stop(
+                "active clusters (N) in the ACK",
+                format!("{least} to {clusters}"),
+                ack.active,
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn model(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    let worker = card.clusters[0][0];
+    let (down, sent) = answered(&mut card, worker)?;
+    let sent: Vec<u8> = sent.iter().flat_map(|value| value.to_le_bytes()).collect();
+    for frame in &down {
+        let (_, model, _) = read(frame)?;
+        if model != sent {
+            let at = sent.iter().zip(&model).position(|(a, b)| a != b).unwrap_or(sent.len().min(model.len()));
+            return Err(ClauseBreach::stop("the first other byte of the model in the ACK", "none", at));
+        }
+    }
+    Ok(())
+}

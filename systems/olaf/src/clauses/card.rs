@@ -1,0 +1,212 @@
+//! The workers' and the server's side of a clause: updates in a congested device, and what leaves towards the server.
+
+use pktgen_core::config::Value;
+use pktgen_core::time::{Time, US};
+use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, any_worker, worker_ip};
+use pktgen_wire::wire::update::UPDATE_HEAD;
+
+use crate::strict::{self, PORT, Update, WORKER_PORT};
+use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
+
+/// Gradients of an update, at most.
+const LANES: usize = 32;
+/// Rewards are multiples of this: their means over up to four updates are exact, and they are near each other.
+const REWARD: f32 = 12.0 / 64.0;
+
+/// An update as it was sent, or as it is expected.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sent {
+    pub(super) worker: u32,
+    pub(super) reward: f32,
+    pub(super) values: Vec<f32>,
+}
+
+/// An update that left towards the server.
+pub(super) struct Left {
+    pub(super) from: Ip,
+    pub(super) update: Sent,
+    pub(super) frame: ProbeFrame,
+}
+
+/// The hosts around a card.
+pub(super) struct Card<'p, 'a> {
+    pub(super) probe: &'p mut ClauseProbe<'a>,
+    /// Workers of each cluster, in random order.
+    pub(super) clusters: Vec<Vec<u32>>,
+    pub(super) lanes: usize,
+    ahead: Vec<Sent>,
+}
+
+impl<'p, 'a> Card<'p, 'a> {
+    /// Clusters in random order.
+    pub(super) fn new(probe: &'p mut ClauseProbe<'a>) -> Self {
+        let clusters: Vec<_> = probe.ground.clusters().iter().map(|cluster| probe.ground.members(*cluster)).collect();
+        let clusters = probe.shuffled(&clusters).iter().map(|members| probe.shuffled(members)).collect();
+        let room = probe.ground.frame_bytes.saturating_sub(HEAD + UPDATE_HEAD) / 4;
+        Card { lanes: room.clamp(1, LANES), clusters, ahead: Vec::new(), probe }
+    }
+
+    /// A random reward, near all others; 0 where the filter separates even those.
+    pub(super) fn reward(&mut self) -> f32 {
+        let apart = self.probe.ground.flag("target.reward_filter") && threshold(self.probe.ground) < REWARD * 4.0;
+        if apart { 0.0 } else { REWARD * self.probe.below(5) as f32 }
+    }
+
+    /// An update with small whole numbers, whose sums are exact.
+    pub(super) fn update(&mut self, worker: u32) -> Sent {
+        let reward = self.reward();
+        let values = (0..self.lanes).map(|_| self.probe.below(2_000_001) as f32 - 1e6).collect();
+        Sent { worker, reward, values }
+    }
+
+    /// An update as a frame.
+    pub(super) fn frame(sent: &Sent) -> Vec<u8> {
+        let mut frame = vec![0; HEAD + strict::UPDATE_HEAD + sent.values.len() * 4];
+        Template::new((worker_ip(sent.worker), WORKER_PORT), (SERVER_IP, PORT), frame.len()).emit(&mut frame);
+        Update { reward: sent.reward, elements: sent.values.len() as u16 }.emit(&mut frame[HEAD..]);
+        let bytes = sent.values.iter().flat_map(|value| value.to_le_bytes());
+        frame[HEAD + strict::UPDATE_HEAD..].iter_mut().zip(bytes).for_each(|(at, byte)| *at = byte);
+        frame
+    }
+
+    /// Its worker sends an update.
+    pub(super) fn send(&mut self, sent: &Sent) -> ProbeResult<()> {
+        self.probe.send(sent.worker, &Self::frame(sent))
+    }
+
+    /// These updates are sent, in order.
+    pub(super) fn send_all(&mut self, all: &[Sent]) -> ProbeResult<()> {
+        all.iter().try_for_each(|sent| self.send(sent))
+    }
+
+    /// Takes two clusters away and sends an update of each: what follows waits behind them.
+    pub(super) fn congest(&mut self) -> ProbeResult<()> {
+        self.ahead.clear();
+        for _ in 0..2 {
+            let worker = self.clusters.pop().and_then(|members| members.first().copied()).unwrap_or_default();
+            let update = self.update(worker);
+            self.send(&update)?;
+            self.ahead.push(update);
+        }
+        Ok(())
+    }
+
+    /// What leaves towards the server behind the updates ahead. The last of them must have left after all was sent.
+    pub(super) fn left(&mut self) -> ProbeResult<Vec<Left>> {
+        let last = self.probe.last_sent();
+        let frames = self.probe.settle()?;
+        let server = self.probe.ground.server.unwrap_or_default();
+        let up: Vec<_> = frames.into_iter().filter(|frame| frame.port == server).collect();
+        let mut left = up.into_iter().map(read).collect::<ProbeResult<Vec<Left>>>()?;
+        for (n, ahead) in self.ahead.iter().enumerate() {
+            if left.get(n).is_none_or(|it| !alike(&it.update.values, &ahead.values)) {
+                return Err(ProbeStop::Undecidable(format!(
+                    "update {n} of the two ahead did not leave as it was, in its place"
+                )));
+            }
+        }
+        self.was_busy(left.get(1).map(|second| second.frame.t), last)?;
+        left.drain(..self.ahead.len());
+        Ok(left)
+    }
+
+    /// The second update ahead left after the last frame went in.
+    pub(super) fn was_busy(&self, second: Option<Time>, last: Time) -> ProbeResult<()> {
+        match second {
+            Some(second) if second > last || self.ahead.is_empty() => Ok(()),
+            None if self.ahead.is_empty() => Ok(()),
+            second => Err(ProbeStop::Undecidable(format!(
+                "the output was not busy long enough: the second update ahead left {} µs before the last frame went in; a slower output \
+                 (topology.rate) keeps it busy",
+                second.map_or(0, |second| (last - second) / US)
+            ))),
+        }
+    }
+
+    /// Exactly these leave, in this order, as far as gradients go.
+    pub(super) fn leaves(&mut self, expected: &[Sent]) -> ProbeResult<Vec<Left>> {
+        let left = self.left()?;
+        if left.len() != expected.len() {
+            return Err(ClauseBreach::stop("updates that left behind the two ahead", expected.len(), left.len()));
+        }
+        for (n, (left, expected)) in left.iter().zip(expected).enumerate() {
+            has_values(n, &left.update.values, &expected.values)?;
+        }
+        Ok(left)
+    }
+
+    /// The same with rewards and addresses.
+    pub(super) fn leaves_whole(&mut self, expected: &[Sent]) -> ProbeResult<()> {
+        let left = self.leaves(expected)?;
+        for (n, (left, expected)) in left.iter().zip(expected).enumerate() {
+            if !alike(&[left.update.reward], &[expected.reward]) {
+                return Err(ClauseBreach::stop(format!("reward of update {n}"), expected.reward, left.update.reward));
+            }
+            from(n, left, expected.worker)?;
+        }
+        Ok(())
+    }
+}
+
+/// Rewards further apart than this are not comparable.
+pub(super) fn threshold(ground: &ProbeGround) -> f32 {
+    match ground.keys.get("target.reward_threshold") {
+        Some(Value::Float(own)) => *own as f32,
+        Some(Value::Integer(own)) => *own as f32,
+        _ => 1.5,
+    }
+}
+
+/// The update is of this worker, by its address.
+pub(super) fn from(n: usize, left: &Left, worker: u32) -> ProbeResult<()> {
+    if left.from == worker_ip(worker) {
+        return Ok(());
+    }
+    let observed = any_worker(left.from).map_or("another".to_owned(), |other| format!("that of worker {other}"));
+    Err(ClauseBreach::stop(format!("source address of update {n}"), format!("that of worker {worker}"), observed))
+}
+
+/// Whether numbers are the same, bit for bit; one NaN is as good as another.
+pub(super) fn alike(a: &[f32], b: &[f32]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan())
+}
+
+/// Gradients are as expected.
+pub(super) fn has_values(n: usize, observed: &[f32], expected: &[f32]) -> ProbeResult<()> {
+    if observed.len() != expected.len() {
+        return Err(ClauseBreach::stop(format!("gradients of update {n}"), expected.len(), observed.len()));
+    }
+    match (0..expected.len()).find(|i| !alike(&observed[*i..=*i], &expected[*i..=*i])) {
+        None => Ok(()),
+        Some(i) => {
+            let said = |value: f32| format!("{value:e} ({:#010x})", value.to_bits());
+            Err(ClauseBreach::stop(format!("gradient {i} of update {n}"), said(expected[i]), said(observed[i])))
+        }
+    }
+}
+
+/// The merge of these, in the order in which they arrived: one addition after the other.
+pub(super) fn merged(all: &[Sent], largest: bool) -> Sent {
+    let mut sum = all[0].clone();
+    for next in &all[1..] {
+        sum.values.iter_mut().zip(&next.values).for_each(|(sum, value)| *sum += value);
+        sum.worker = next.worker;
+    }
+    let rewards = all.iter().map(|sent| sent.reward);
+    sum.reward = if largest { rewards.fold(f32::MIN, f32::max) } else { rewards.sum::<f32>() / all.len() as f32 };
+    sum
+}
+
+fn read(frame: ProbeFrame) -> ProbeResult<Left> {
+    let datagram =
+        Datagram::parse(&frame.bytes).filter(|datagram| datagram.dst == SERVER_IP && datagram.dst_port == PORT);
+    let found = datagram.and_then(|datagram| Some((datagram, Update::parse(datagram.payload)?)));
+    let Some((datagram, update)) = found else {
+        let what = format!("a frame of {} bytes at the server's port", frame.bytes.len());
+        return Err(ClauseBreach::stop(what, "a strict OLAF update to the server", "none"));
+    };
+    let bytes = datagram.payload[strict::UPDATE_HEAD..].as_chunks::<4>().0;
+    let values = bytes.iter().map(|four| f32::from_le_bytes(*four)).collect();
+    let worker = any_worker(datagram.src).unwrap_or(u32::MAX);
+    Ok(Left { from: datagram.src, update: Sent { worker, reward: update.reward, values }, frame })
+}

@@ -1,0 +1,187 @@
+//! Clauses on merges: what is added, how, and what the sum is called.
+
+use super::card::{Card, Sent, from, merged};
+use super::{BASE, few};
+use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult};
+
+pub(super) static CLAUSES: &[Clause] = &[
+    Clause {
+        id: "olaf-merge",
+        title: "updates of a cluster merge",
+        rule: "An update that finds another worker's of its cluster waiting is added to it (Algorithm 1, lines 10 to 15).",
+        stimulus: "two updates ahead; updates of two workers of another cluster, with whole numbers",
+        oracle: "one update, with the sums of the gradients (a sum, not a mean: ours)",
+        repeats: 10,
+        probe: |probe| many(probe, 2),
+        ..BASE
+    },
+    Clause {
+        id: "olaf-merge-many",
+        title: "so do more than two",
+        rule: "Every further update of the cluster is added, whoever sent it.",
+        precondition: "three clusters, three workers in each",
+        exempt: |ground| few(ground, 3, 3),
+        stimulus: "two updates ahead; updates of up to eight workers of another cluster, in random order",
+        oracle: "one update, with the sums of the gradients",
+        probe: |probe| many(probe, 8),
+        ..BASE
+    },
+    Clause {
+        id: "olaf-merge-reward",
+        title: "a merge has the mean reward",
+        rule: "The reward of a merge is the mean of its members' (ours; target.merged_reward = \"max\": the maximum).",
+        stimulus: "two updates ahead; updates of two, three or four members of another cluster, with rewards whose means are exact",
+        oracle: "the mean, or the maximum",
+        probe: reward,
+        ..BASE
+    },
+    Clause {
+        id: "olaf-merge-address",
+        title: "a merge is known by its newest member",
+        rule: "A merge has the source address of the member that arrived last (ours: docs/strict.md).",
+        stimulus: "two updates ahead; updates of two workers of another cluster",
+        oracle: "the address of the second",
+        probe: address,
+        ..BASE
+    },
+    Clause {
+        id: "olaf-merge-apart",
+        title: "clusters do not mix",
+        rule: "Updates are merged with those of their own cluster only, and each cluster keeps its place (§4, \"Dequeue Process\").",
+        precondition: "four clusters, two workers in each",
+        exempt: |ground| few(ground, 4, 2),
+        stimulus: "two updates ahead; updates of two workers of each other cluster, in random order",
+        oracle: "one update for each cluster, with its sums, in the order of their first updates",
+        probe: apart,
+        ..BASE
+    },
+    Clause {
+        id: "olaf-rounding",
+        title: "merges are binary32 additions in the order of arrival",
+        rule: "Each merge is one IEEE 754 addition per gradient, rounded to nearest (ours; the paper is silent).",
+        stimulus: "10⁸, 1, −10⁸ and 1 in all orders, every gradient with another number first",
+        oracle: "the additions of the certifier, one after the other",
+        repeats: 1,
+        probe: rounding,
+        ..BASE
+    },
+    Clause {
+        id: "olaf-special",
+        title: "infinities, NaN, zeros and denormal numbers add up as such",
+        rule: "Infinities stay, opposite ones make a NaN, NaN stays NaN, denormal numbers are not flushed to 0 (IEEE 754).",
+        stimulus: "all pairs of ±∞, NaN, ±0, ±the smallest denormal and normal numbers and ±1, a gradient each",
+        oracle: "the additions of the certifier; any NaN is as good as another",
+        repeats: 2,
+        probe: special,
+        ..BASE
+    },
+];
+
+/// Updates of up to so many workers of a cluster merge into one.
+fn many(probe: &mut ClauseProbe, most: usize) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    card.congest()?;
+    let members: Vec<_> = card.clusters[0].iter().take(most).copied().collect();
+    let all: Vec<_> = members.iter().map(|worker| card.update(*worker)).collect();
+    card.send_all(&all)?;
+    card.leaves(&[merged(&all, false)]).map(drop)
+}
+
+fn reward(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    card.congest()?;
+    let largest = card.probe.ground.word("target.merged_reward") == "max";
+    let count = 2 + card.probe.below(3);
+    // Once merged, updates of the same workers are added, too.
+    let members: Vec<_> = (0..count).map(|n| card.clusters[0][n % 2]).collect();
+    let all: Vec<_> = members.iter().map(|worker| card.update(*worker)).collect();
+    card.send_all(&all)?;
+    let expected = merged(&all, largest);
+    let left = card.left()?;
+    let [one] = &left[..] else {
+        return Err(ClauseBreach::stop("updates that left behind the two ahead", 1, left.len()));
+    };
+    if one.update.reward.to_bits() == expected.reward.to_bits() {
+        return Ok(());
+    }
+    Err(ClauseBreach::stop(format!("reward of a merge of {count}"), expected.reward, one.update.reward))
+}
+
+fn address(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    card.congest()?;
+    let members = card.clusters[0].clone();
+    let both = [card.update(members[0]), card.update(members[1])];
+    card.send_all(&both)?;
+    let left = card.left()?;
+    let [one] = &left[..] else {
+        return Err(ClauseBreach::stop("updates that left behind the two ahead", 1, left.len()));
+    };
+    from(0, one, members[1])
+}
+
+fn apart(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    card.congest()?;
+    let count = super::passing::free(&card).min(card.clusters.len());
+    let pairs: Vec<_> = card.clusters[..count].iter().map(|members| [members[0], members[1]]).collect();
+    let turns: Vec<usize> = (0..count).flat_map(|cluster| [cluster, cluster]).collect();
+    let turns = card.probe.shuffled(&turns);
+    let mut sent: Vec<(usize, Vec<Sent>)> = Vec::new();
+    for cluster in turns {
+        let of = sent.iter().position(|(own, _)| *own == cluster);
+        let update = card.update(pairs[cluster][usize::from(of.is_some())]);
+        card.send(&update)?;
+        match of {
+            Some(at) => sent[at].1.push(update),
+            None => sent.push((cluster, vec![update])),
+        }
+    }
+    let expected: Vec<_> = sent.iter().map(|(_, all)| merged(all, false)).collect();
+    card.leaves(&expected).map(drop)
+}
+
+/// All different orders of four numbers.
+fn orders(terms: [f32; 4]) -> Vec<[f32; 4]> {
+    let mut all: Vec<[f32; 4]> = Vec::new();
+    for n in 0..256 {
+        let at = [n & 3, n >> 2 & 3, n >> 4 & 3, n >> 6];
+        let order = at.map(|i| terms[i]);
+        if (0..4).all(|i| at.contains(&i)) && !all.contains(&order) {
+            all.push(order);
+        }
+    }
+    all
+}
+
+fn rounding(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    for order in orders([1e8, 1.0, -1e8, 1.0]) {
+        let mut card = Card::new(probe);
+        card.congest()?;
+        let (lanes, reward) = (card.lanes, card.reward());
+        let part = |n: usize, worker| Sent { worker, reward, values: (0..lanes).map(|i| order[(n + i) % 4]).collect() };
+        let members = card.clusters[0].clone();
+        let all: Vec<_> = (0..4).map(|n| part(n, members[n % 2])).collect();
+        card.send_all(&all)?;
+        card.leaves(&[merged(&all, false)])?;
+    }
+    Ok(())
+}
+
+fn special(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let tiny = f32::from_bits(1);
+    let numbers = [f32::INFINITY, f32::NAN, 0.0, tiny, f32::MIN_POSITIVE, 1.0];
+    let both: Vec<f32> = numbers.iter().flat_map(|number| [*number, -number]).collect();
+    let pairs: Vec<_> = both.iter().flat_map(|a| both.iter().map(move |b| (*a, *b))).collect();
+    let lanes = Card::new(probe).lanes;
+    for some in pairs.chunks(lanes) {
+        let mut card = Card::new(probe);
+        card.congest()?;
+        let (members, reward) = (card.clusters[0].clone(), card.reward());
+        let one = Sent { worker: members[0], reward, values: some.iter().map(|pair| pair.0).collect() };
+        let other = Sent { worker: members[1], reward, values: some.iter().map(|pair| pair.1).collect() };
+        card.send_all(&[one.clone(), other.clone()])?;
+        card.leaves(&[merged(&[one, other], false)])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Clauses on updates that nothing happens to.
+
+use super::card::{Card, Sent};
+use super::{BASE, few};
+use pktgen_engine::clause::{Clause, ClauseProbe, ProbeResult};
+
+pub(super) static CLAUSES: &[Clause] = &[
+    Clause {
+        id: "olaf-pass",
+        title: "an update alone passes unchanged",
+        rule: "An update that finds the device idle leaves once, towards the server, with its address, reward and gradients (§7).",
+        precondition: "a server",
+        exempt: |ground| few(ground, 1, 1),
+        stimulus: "one update with random bits as gradients",
+        observation: "the server's port, until the device is silent",
+        oracle: "the same update",
+        probe: pass,
+        ..BASE
+    },
+    Clause {
+        id: "olaf-append",
+        title: "updates of different clusters wait in order",
+        rule: "An update whose cluster does not wait is appended (Algorithm 1, lines 16 to 19).",
+        precondition: "four clusters",
+        exempt: |ground| few(ground, 4, 1),
+        stimulus: "two updates ahead; one update of each other cluster, as many as there are slots for",
+        oracle: "the same updates, in order",
+        probe: append,
+        ..BASE
+    },
+    Clause {
+        id: "olaf-transmission",
+        title: "the update in transmission is out of reach",
+        rule: "An update that arrives while one of its cluster is in transmission is appended, and both leave as they were (§12.1).",
+        precondition: "a cluster with two workers",
+        exempt: |ground| few(ground, 1, 2),
+        stimulus: "an update to an idle device; at once one of another worker of its cluster",
+        observation: "the server's port, until the device is silent",
+        oracle: "both updates, in order",
+        probe: transmission,
+        ..BASE
+    },
+    Clause {
+        id: "olaf-afterwards",
+        title: "nothing is left of what has departed",
+        rule: "When a cluster's update has departed the next one is appended as if it were the first.",
+        stimulus: "two updates ahead and a merge; when all has left, the same with others, one update instead of the merge",
+        oracle: "the last update as it was sent",
+        repeats: 3,
+        probe: afterwards,
+        ..BASE
+    },
+];
+
+fn pass(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    let worker = card.clusters[0][0];
+    // Any bits but those of a NaN, whose kind arithmetic units may change.
+    let number = |bits: u32| if f32::from_bits(bits).is_nan() { 1.0 } else { f32::from_bits(bits) };
+    let values = (0..card.lanes).map(|_| number(card.probe.bits())).collect();
+    let update = Sent { worker, reward: card.reward(), values };
+    card.send(&update)?;
+    card.leaves_whole(&[update])
+}
+
+/// Slots that are free behind the two updates ahead.
+pub(super) fn free(card: &Card) -> usize {
+    let slots = card.probe.ground.number("target.slots").and_then(|n| usize::try_from(n).ok()).unwrap_or(8);
+    let held = usize::from(card.probe.ground.flag("target.slot_in_transmission"));
+    slots.saturating_sub(1 + held)
+}
+
+fn append(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    card.congest()?;
+    let clusters = card.clusters.clone();
+    let all: Vec<_> = clusters.iter().take(free(&card)).map(|members| card.update(members[0])).collect();
+    card.send_all(&all)?;
+    card.leaves_whole(&all)
+}
+
+fn transmission(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    let members = card.clusters[0].clone();
+    let both = [card.update(members[0]), card.update(members[1])];
+    card.send_all(&both)?;
+    card.leaves_whole(&both)
+}
+
+fn afterwards(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    let (all, members) = (card.clusters.clone(), card.clusters[0].clone());
+    card.congest()?;
+    let both = [card.update(members[0]), card.update(members[1])];
+    card.send_all(&both)?;
+    card.left()?;
+    card.clusters = all;
+    card.congest()?;
+    let next = card.update(members[1]);
+    card.send(&next)?;
+    card.leaves_whole(&[next])
+}

@@ -1,0 +1,383 @@
+//! A naive card over bytes, whole and with planted defects: every clause passes on the whole one, and finds a defect that it names.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pktgen_core::Result;
+use pktgen_core::config::Document;
+use pktgen_core::seed::Seed;
+use pktgen_core::time::{MS, NEVER, Time, US};
+use pktgen_core::topology::Population;
+use pktgen_wire::wire::frame::{Datagram, SERVER_IP, group_ip, readdress, set_source, source_ip, worker_ip, worker_of};
+
+use super::SUITE;
+use pktgen_engine::clause::{Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop};
+
+const CLUSTERS: u16 = 8;
+const WORKERS: u32 = 3;
+const SLOTS: usize = 4;
+const SERVER: u16 = CLUSTERS * WORKERS as u16;
+/// Reward and gradients in a frame of an update; queue state, and the model behind it, in an ACK's.
+const HEAD: usize = 42;
+/// Time of a frame on the output.
+const SERVICE: Time = MS;
+
+/// What is wrong with a card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Defect {
+    None,
+    ClearsReward,
+    Means,
+    MergesTwo,
+    LastReward,
+    OldestAddress,
+    MixesClusters,
+    AddsInDouble,
+    FlushesDenormals,
+    AppendsFirst,
+    MergesInTransmission,
+    KeepsResidue,
+    NeverReplaces,
+    ReplacesMerged,
+    DropsAfterReplace,
+    MovesToEnd,
+    DropsOldest,
+    DropsWhenFull,
+    IgnoresRewards,
+    ProtectsRewards,
+    AcksOne,
+    AcksAll,
+    NoState,
+    WritesModel,
+}
+
+/// Defects, and clauses that must find each.
+const PLANTED: &[(Defect, &[&str])] = &[
+    (Defect::ClearsReward, &["olaf-pass"]),
+    (Defect::Means, &["olaf-merge"]),
+    (Defect::MergesTwo, &["olaf-merge-many"]),
+    (Defect::LastReward, &["olaf-merge-reward"]),
+    (Defect::OldestAddress, &["olaf-merge-address"]),
+    (Defect::MixesClusters, &["olaf-merge-apart"]),
+    (Defect::AddsInDouble, &["olaf-rounding"]),
+    (Defect::FlushesDenormals, &["olaf-special"]),
+    (Defect::AppendsFirst, &["olaf-append"]),
+    (Defect::MergesInTransmission, &["olaf-transmission"]),
+    (Defect::KeepsResidue, &["olaf-afterwards"]),
+    (Defect::NeverReplaces, &["olaf-replace"]),
+    (Defect::ReplacesMerged, &["olaf-replace-merged"]),
+    (Defect::DropsAfterReplace, &["olaf-replace-then-merge"]),
+    (Defect::MovesToEnd, &["olaf-place"]),
+    (Defect::DropsOldest, &["olaf-full"]),
+    (Defect::DropsWhenFull, &["olaf-full-merge"]),
+    (Defect::IgnoresRewards, &["olaf-reward-higher", "olaf-reward-lower"]),
+    (Defect::ProtectsRewards, &["olaf-reward-own"]),
+    (Defect::AcksOne, &["olaf-ack-workers"]),
+    (Defect::AcksAll, &["olaf-ack-workers"]),
+    (Defect::NoState, &["olaf-ack-state"]),
+    (Defect::WritesModel, &["olaf-ack-model"]),
+];
+
+#[derive(Debug, Clone)]
+struct Waiting {
+    frame: Vec<u8>,
+    worker: u32,
+    count: u32,
+    replaced: bool,
+    /// Sums of a card that adds in double precision.
+    doubles: Vec<f64>,
+}
+
+/// A card over bytes, with a port for every worker and one for the server.
+struct Naive {
+    defect: Defect,
+    queue: Vec<Waiting>,
+    /// The update in transmission, and when it has left.
+    leaving: Option<(Time, Waiting)>,
+    residue: Vec<Option<Vec<f32>>>,
+    seen: BTreeSet<u16>,
+    out: Vec<(Time, u16, Vec<u8>)>,
+    now: Time,
+}
+
+fn cluster(worker: u32) -> u16 {
+    (worker / WORKERS) as u16
+}
+
+fn floats(frame: &[u8]) -> Vec<f32> {
+    frame[HEAD..].chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+}
+
+fn write(frame: &mut [u8], values: &[f32]) {
+    frame[HEAD..].chunks_mut(4).zip(values).for_each(|(at, value)| at.copy_from_slice(&value.to_le_bytes()));
+}
+
+impl Naive {
+    fn is(&self, defect: Defect) -> bool {
+        self.defect == defect
+    }
+
+    /// Lets updates leave up to now.
+    fn depart(&mut self, until: Time) {
+        while let Some((t, update)) = self.leaving.take() {
+            if t > until {
+                self.leaving = Some((t, update));
+                return;
+            }
+            if self.is(Defect::KeepsResidue) && update.count > 1 {
+                self.residue[usize::from(cluster(update.worker))] = Some(floats(&update.frame));
+            }
+            self.out.push((t, SERVER, update.frame));
+            self.start(t);
+        }
+    }
+
+    fn start(&mut self, t: Time) {
+        if self.leaving.is_none() && !self.queue.is_empty() {
+            let mut next = self.queue.remove(0);
+            if self.is(Defect::ClearsReward) {
+                next.frame[HEAD..HEAD + 4].fill(0);
+            }
+            self.leaving = Some((t + SERVICE, next));
+        }
+    }
+
+    fn update(&mut self, worker: u32, frame: &[u8]) {
+        self.seen.insert(cluster(worker));
+        let mut new = Waiting {
+            frame: frame.to_vec(),
+            worker,
+            count: 1,
+            replaced: false,
+            doubles: floats(frame).iter().map(|value| f64::from(*value)).collect(),
+        };
+        if let (true, Some((_, leaving))) = (self.is(Defect::MergesInTransmission), &mut self.leaving)
+            && cluster(leaving.worker) == cluster(worker)
+        {
+            return merge(leaving, new, Defect::None);
+        }
+        let mixes = self.is(Defect::MixesClusters);
+        let same = |it: &Waiting| {
+            cluster(it.worker) == cluster(worker) || mixes && cluster(it.worker) / 4 == cluster(worker) / 4
+        };
+        let full = self.queue.len() + usize::from(self.leaving.is_some()) >= SLOTS;
+        match self.queue.iter().position(same) {
+            Some(_) if full && self.is(Defect::DropsWhenFull) => {}
+            Some(at) => {
+                self.meet(at, new);
+                if self.is(Defect::MovesToEnd) {
+                    let moved = self.queue.remove(at);
+                    self.queue.push(moved);
+                }
+            }
+            None if full && !self.is(Defect::DropsOldest) => {}
+            None => {
+                if full {
+                    self.queue.remove(1);
+                }
+                if let Some(old) = self.residue[usize::from(cluster(worker))].take() {
+                    let sums: Vec<_> = floats(frame).iter().zip(old).map(|(a, b)| a + b).collect();
+                    write(&mut new.frame, &sums);
+                }
+                let at = if self.is(Defect::AppendsFirst) { self.queue.len().min(1) } else { self.queue.len() };
+                self.queue.insert(at, new);
+                self.start(self.now);
+            }
+        }
+    }
+
+    /// An update finds its cluster waiting.
+    fn meet(&mut self, at: usize, new: Waiting) {
+        let defect = self.defect;
+        let old = &mut self.queue[at];
+        let difference = floats(&new.frame)[0] - floats(&old.frame)[0];
+        let own = old.worker == new.worker && (old.count == 1 || defect == Defect::ReplacesMerged);
+        if own && defect != Defect::NeverReplaces && !(defect == Defect::ProtectsRewards && difference < -1.5) {
+            *old = Waiting { replaced: true, ..new };
+        } else if difference > 1.5 && defect != Defect::IgnoresRewards {
+            *old = new;
+        } else if difference < -1.5 && defect != Defect::IgnoresRewards {
+        } else if old.replaced && defect == Defect::DropsAfterReplace || old.count > 1 && defect == Defect::MergesTwo {
+        } else {
+            merge(old, new, defect);
+        }
+    }
+
+    fn ack(&mut self, frame: &[u8]) {
+        let Some(datagram) = Datagram::parse(frame) else { return };
+        let Some(worker) = worker_of(datagram.dst, (u32::from(CLUSTERS) * WORKERS) as usize) else { return };
+        let mut bytes = frame.to_vec();
+        if !self.is(Defect::NoState) {
+            let occupancy = (self.queue.len() + usize::from(self.leaving.is_some())) as u32;
+            bytes[HEAD..HEAD + 3].copy_from_slice(&occupancy.to_be_bytes()[1..]);
+            bytes[HEAD + 3..HEAD + 5].copy_from_slice(&(self.seen.len() as u16).to_be_bytes());
+        }
+        if self.is(Defect::WritesModel) {
+            bytes[HEAD + 5] ^= 1;
+        }
+        let of = cluster(worker);
+        readdress(&mut bytes, if self.is(Defect::AcksOne) { worker_ip(worker) } else { group_ip(of) });
+        for other in 0..u32::from(CLUSTERS) * WORKERS {
+            let meant = if self.is(Defect::AcksOne) { other == worker } else { cluster(other) == of };
+            if meant || self.is(Defect::AcksAll) {
+                self.out.push((self.now, other as u16, bytes.clone()));
+            }
+        }
+    }
+}
+
+/// Adds an update to one that waits.
+fn merge(old: &mut Waiting, new: Waiting, defect: Defect) {
+    let (a, b) = (floats(&old.frame), floats(&new.frame));
+    let count = (old.count + 1) as f32;
+    let mut sums: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
+    old.doubles.iter_mut().zip(&b).for_each(|(sum, value)| *sum += f64::from(*value));
+    match defect {
+        Defect::Means => sums.iter_mut().for_each(|sum| *sum /= 2.0),
+        Defect::AddsInDouble => sums = old.doubles.iter().map(|sum| *sum as f32).collect(),
+        Defect::FlushesDenormals => sums.iter_mut().filter(|sum| sum.is_subnormal()).for_each(|sum| *sum = 0.0),
+        _ => {}
+    }
+    sums[0] = if defect == Defect::LastReward { b[0] } else { (a[0] * (count - 1.0) + b[0]) / count };
+    write(&mut old.frame, &sums);
+    old.count += 1;
+    if defect != Defect::OldestAddress {
+        set_source(&mut old.frame, worker_ip(new.worker));
+        old.worker = new.worker;
+    }
+}
+
+impl ProbeBench for Naive {
+    fn now(&mut self) -> Time {
+        self.now
+    }
+    fn frame_in(&mut self, _port: u16, bytes: &[u8]) -> Result<()> {
+        self.now += US;
+        self.depart(self.now);
+        match worker_of(source_ip(bytes), usize::from(SERVER)) {
+            Some(worker) => self.update(worker, bytes),
+            None if source_ip(bytes) == SERVER_IP => self.ack(bytes),
+            None => {}
+        }
+        Ok(())
+    }
+    fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
+        self.now += span;
+        self.depart(self.now);
+        self.out.drain(..).for_each(|(t, port, bytes)| each(t, port, &bytes));
+        Ok(())
+    }
+    fn settle(&mut self, each: EachFrame) -> Result<()> {
+        self.depart(NEVER - 1);
+        self.now = self.out.iter().map(|(t, ..)| *t).max().unwrap_or(0).max(self.now);
+        self.pass(0, each)
+    }
+    fn restart(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+    fn lost(&mut self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+fn naive(defect: Defect) -> Naive {
+    let residue = vec![None; usize::from(CLUSTERS)];
+    Naive { defect, queue: Vec::new(), leaving: None, residue, seen: BTreeSet::new(), out: Vec::new(), now: 0 }
+}
+
+fn ground() -> ProbeGround {
+    let text = format!(
+        "[target]\nslots = {SLOTS}\nslot_in_transmission = true\nreward_filter = true\nreward_threshold = 1.5\n"
+    );
+    let workers = Population::regular(CLUSTERS, WORKERS);
+    ProbeGround {
+        port_of: (0..workers.len() as u16).collect(),
+        workers: Arc::new(workers),
+        server: Some(SERVER),
+        late: 100 * MS,
+        frame_bytes: 256,
+        keys: Document::parse(&text, "test").unwrap(),
+    }
+}
+
+/// All repeats of a clause; true if it holds.
+fn holds(clause: &Clause, card: &mut Naive, seed: u64) -> bool {
+    let (ground, mut memory) = (ground(), ProbeMemory::new());
+    assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
+    (0..clause.repeats).all(|repeat| {
+        let mut probe = ClauseProbe::new(&ground, &mut memory, card, Seed(seed), (clause.id, repeat)).unwrap();
+        match (clause.probe)(&mut probe) {
+            Ok(()) => true,
+            Err(ProbeStop::Breach(_)) => false,
+            Err(other) => panic!("{}: {other:?}", clause.id),
+        }
+    })
+}
+
+#[test]
+fn a_whole_card_passes_every_clause_although_it_was_used_before() {
+    for seed in 0..5 {
+        let mut card = naive(Defect::None);
+        for (_, clause) in SUITE.numbered() {
+            assert!(holds(clause, &mut card, seed), "{}", clause.id);
+        }
+    }
+}
+
+#[test]
+fn every_defect_is_found_by_the_clauses_that_name_it() {
+    let mut misses = Vec::new();
+    for (defect, ids) in PLANTED {
+        for id in *ids {
+            let Some((_, clause)) = SUITE.numbered().find(|(_, clause)| clause.id == *id) else {
+                misses.push(format!("no clause {id}"));
+                continue;
+            };
+            let missed = (0..20).filter(|seed| holds(clause, &mut naive(*defect), *seed)).count();
+            if missed > 0 {
+                misses.push(format!("{defect:?} is missed by {id} with {missed} of 20 seeds"));
+            }
+        }
+    }
+    assert!(misses.is_empty(), "{misses:#?}");
+}
+
+#[test]
+fn every_clause_finds_a_defect() {
+    let found: BTreeSet<_> = PLANTED.iter().flat_map(|(_, ids)| *ids).copied().collect();
+    let without: Vec<_> = SUITE.numbered().map(|(_, clause)| clause.id).filter(|id| !found.contains(id)).collect();
+    assert!(without.is_empty(), "no defect fails {without:?}");
+}
+
+#[test]
+fn an_output_that_is_never_busy_decides_nothing() {
+    struct Idle(Naive);
+    impl ProbeBench for Idle {
+        fn now(&mut self) -> Time {
+            self.0.now()
+        }
+        fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
+            self.0.now += 10 * SERVICE;
+            self.0.frame_in(port, bytes)
+        }
+        fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
+            self.0.pass(span, each)
+        }
+        fn settle(&mut self, each: EachFrame) -> Result<()> {
+            self.0.settle(each)
+        }
+        fn restart(&mut self) -> Result<bool> {
+            Ok(false)
+        }
+        fn lost(&mut self) -> Result<u64> {
+            Ok(0)
+        }
+    }
+    let (ground, mut memory) = (ground(), ProbeMemory::new());
+    for (_, clause) in SUITE.numbered().filter(|(_, clause)| clause.stimulus.contains("two updates ahead")) {
+        let mut idle = Idle(naive(Defect::None));
+        let mut probe = ClauseProbe::new(&ground, &mut memory, &mut idle, Seed(1), (clause.id, 0)).unwrap();
+        let ended = (clause.probe)(&mut probe);
+        assert!(matches!(ended, Err(ProbeStop::Undecidable(_))), "{}: {ended:?}", clause.id);
+    }
+}
