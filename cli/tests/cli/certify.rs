@@ -311,6 +311,47 @@ fn our_card_conforms_in_virtual_time() {
     }
 }
 
+/// The card in C, which has no way back from the server, behind a slow link: code, lines, what was said.
+fn c_card(words: &[&str]) -> Option<(Option<i32>, Vec<Value>, String)> {
+    let net = match cabled("certcard") {
+        Ok(net) => net,
+        Err(why) => {
+            skip(Need::Netns, "a card in C is certified", &why);
+            return None;
+        }
+    };
+    let card =
+        "--in e0 --out e1 --protocol olaf-strict --first 10.20.0.1 --workers 24 --per-cluster 3 --slots 5 --mbps 0.5";
+    let card: Vec<_> = card.split(' ').collect();
+    let device = Device::start(&net, &[&card[..], words].concat());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let experiment = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/support/bench/olaf.toml");
+    let out = folder.path().join("out").display().to_string();
+    let mut words = vec!["certify", experiment.to_str().expect("UTF-8"), "--json", "--out", &out, "--repeats", "2"];
+    words.extend(["olaf-ack-workers", "olaf-ack-state", "olaf-ack-model"].iter().flat_map(|id| ["--except", id]));
+    let set =
+        ["workload.clusters=8", "target.slots=5", "target.slot_in_transmission=false", "target.reward_filter=false"];
+    let output = pktgen(&net.inside("h"), &words, &set).output().expect("it runs");
+    drop(device);
+    let lines = text(&output.stdout);
+    let lines = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    Some((output.status.code(), lines, said(&output)))
+}
+
+#[test]
+fn a_card_in_c_conforms_on_wires() {
+    let Some((code, lines, said)) = c_card(&[]) else { return };
+    assert!(with(&lines, "failed").is_empty(), "{said}");
+    // On a busy machine a probe may be too slow for the output.
+    assert!(code == Some(0) || with(&lines, "not_decidable").len() <= 2, "{said}");
+}
+
+#[test]
+fn faults_of_a_card_in_c_are_found_on_wires() {
+    let Some((code, lines, said)) = c_card(&["--wrong", "1"]) else { return };
+    assert!(code == Some(1) && with(&lines, "failed").contains(&"olaf-merge"), "{said}");
+}
+
 fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/certify.md")
 }

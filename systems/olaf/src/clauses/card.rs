@@ -35,6 +35,8 @@ pub(super) struct Card<'p, 'a> {
     pub(super) clusters: Vec<Vec<u32>>,
     pub(super) lanes: usize,
     ahead: Vec<Sent>,
+    /// What becomes of the updates ahead is what the clause is about.
+    pub(super) judges_ahead: bool,
 }
 
 impl<'p, 'a> Card<'p, 'a> {
@@ -43,7 +45,7 @@ impl<'p, 'a> Card<'p, 'a> {
         let clusters: Vec<_> = probe.ground.clusters().iter().map(|cluster| probe.ground.members(*cluster)).collect();
         let clusters = probe.shuffled(&clusters).iter().map(|members| probe.shuffled(members)).collect();
         let room = probe.ground.frame_bytes.saturating_sub(HEAD + UPDATE_HEAD) / 4;
-        Card { lanes: room.clamp(1, LANES), clusters, ahead: Vec::new(), probe }
+        Card { lanes: room.clamp(1, LANES), clusters, ahead: Vec::new(), judges_ahead: false, probe }
     }
 
     /// A random reward, near all others; 0 where the filter separates even those.
@@ -100,6 +102,10 @@ impl<'p, 'a> Card<'p, 'a> {
         let mut left = up.into_iter().map(read).collect::<ProbeResult<Vec<Left>>>()?;
         for (n, ahead) in self.ahead.iter().enumerate() {
             if left.get(n).is_none_or(|it| !alike(&it.update.values, &ahead.values)) {
+                if self.judges_ahead {
+                    let what = format!("update {n} of the two ahead, of another cluster");
+                    return Err(ClauseBreach::stop(what, "as it was sent, in its place", "another"));
+                }
                 return Err(ProbeStop::Undecidable(format!(
                     "update {n} of the two ahead did not leave as it was, in its place"
                 )));

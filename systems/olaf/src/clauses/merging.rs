@@ -122,6 +122,7 @@ fn address(probe: &mut ClauseProbe) -> ProbeResult<()> {
 
 fn apart(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut card = Card::new(probe);
+    card.judges_ahead = true;
     card.congest()?;
     let count = super::passing::free(&card).min(card.clusters.len());
     let pairs: Vec<_> = card.clusters[..count].iter().map(|members| [members[0], members[1]]).collect();
