@@ -16,6 +16,9 @@ macro_rules! kinds {
 
 kinds! {
     CAPTURED = "captured" / 1, "what `pktgen capture --iface` recorded";
+    CERTIFICATE = "certificate" / 1, "the whole of `pktgen certify`";
+    CLAUSE = "clause" / 1, "a clause: `pktgen certify --list`";
+    CLAUSE_VERDICT = "clause_verdict" / 1, "one clause of `pktgen certify`";
     COUNTED = "counted" / 1, "frames that `pktgen capture --iface --count-only` counted";
     DEFINITION = "definition" / 1, "a metric, column, code or name: `pktgen explain`";
     DEVICE_CHECK = "device_check" / 1, "one line of `pktgen device check`";

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::args::{self, Certify};
 use crate::commands::experiment::{OutFolder, load};
+use crate::schemas;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Certify, ui: &Ui) -> Result<u8> {
@@ -30,10 +31,8 @@ pub(super) fn run(args: Certify, ui: &Ui) -> Result<u8> {
 fn list(suite: &'static ClauseSuite, ui: &Ui) {
     for (number, clause) in suite.numbered() {
         if ui.json() {
-            ui.result(
-                &json!({ "suite": suite.name, "number": number, "clause": clause.id, "title": clause.title })
-                    .to_string(),
-            );
+            let object = json!({ "suite": suite.name, "number": number, "clause": clause.id, "title": clause.title });
+            ui.object(&schemas::CLAUSE, &object.to_string());
         } else {
             ui.result(&format!("{number:<5} {:<26} {}", clause.id, clause.title));
         }
@@ -106,13 +105,13 @@ fn device(plan: &Plan) -> String {
 fn say(certificate: &Certificate, ui: &Ui) -> Result<()> {
     for outcome in &certificate.outcomes {
         match ui.json() {
-            true => ui.result(&outcome.to_json().to_string()),
+            true => ui.object(&schemas::CLAUSE_VERDICT, &outcome.to_json().to_string()),
             false if outcome.verdict == ClauseVerdict::NotApplicable => ui.detail(&outcome.line()),
             false => ui.result(&outcome.line()),
         }
     }
     match ui.json() {
-        true => ui.result(&certificate.to_json()?.to_string()),
+        true => ui.object(&schemas::CERTIFICATE, &certificate.to_json()?.to_string()),
         false => {
             ui.result(&certificate.summary());
             ui.result(if certificate.is_whole() { "the device conforms" } else { "the device does not conform" });

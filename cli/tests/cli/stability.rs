@@ -293,6 +293,9 @@ fn of_others(all: &mut Collector) {
     let table1 = root().join("configs/olaf/table1.toml").display().to_string();
     all.take(0, &format!("device check alveo-u55c-olaf {table1}"));
     all.take(0, &format!("device plan alveo-u55c-olaf {table1}"));
+    all.take(0, "certify --list");
+    let switchml = root().join("configs/wires/switchml.toml").display().to_string();
+    all.take(0, &format!("certify {switchml} --set transport.kind=virtual --clause switchml-sum --out certified"));
     all.write("c.toml", CAPTURED);
     all.take(0, "replay c.toml --out c --no-report");
     all.take(0, "device compare c.toml c/tap-workers.pcapng");
