@@ -16,7 +16,7 @@ fn drawn(seed: &str, count: usize) -> Option<(Vec<Vec<String>>, Vec<String>)> {
     let output = match command.output() {
         Ok(output) => output,
         Err(why) => {
-            skip(Need::Python, "mutants", &why.to_string());
+            skip(Need::Python, "mutants", why);
             return None;
         }
     };
@@ -58,7 +58,7 @@ fn a_seed_draws_the_same_mutants_and_each_is_one_change() {
 fn every_operator_of_the_page_is_listed() {
     let output = match Command::new(root().join("devices/mutate")).arg("--list").output() {
         Ok(output) => output,
-        Err(why) => return skip(Need::Python, "mutants", &why.to_string()),
+        Err(why) => return skip(Need::Python, "mutants", why),
     };
     let list = text(&output.stdout);
     let found: HashSet<_> = list.lines().filter_map(|line| line.split('\t').nth(3)).collect();
