@@ -289,10 +289,7 @@ fn our_card_conforms_in_virtual_time() {
     std::fs::write(folder.path().join("card.toml"), OLAF).expect("writable");
     for (n, (set, exempt)) in [
         (&[][..], &[][..]),
-        (
-            &["target.reward_filter=false", "target.merged_reward=max"],
-            &["olaf-reward-higher", "olaf-reward-lower", "olaf-reward-own"],
-        ),
+        (&["target.reward_filter=false", "target.merged_reward=max"], &["olaf-reward-higher", "olaf-reward-lower"]),
         (&["target.slot_in_transmission=false"], &[]),
         (&["target.slots=8"], &["olaf-full", "olaf-full-merge"]),
     ]
