@@ -196,10 +196,12 @@ impl Naive {
             *old = Waiting { replaced: true, ..new };
         } else if difference > 1.5 && defect != Defect::IgnoresRewards {
             *old = new;
-        } else if difference < -1.5 && defect != Defect::IgnoresRewards {
-        } else if old.replaced && defect == Defect::DropsAfterReplace || old.count > 1 && defect == Defect::MergesTwo {
         } else {
-            merge(old, new, defect);
+            let lower = difference < -1.5 && defect != Defect::IgnoresRewards;
+            let after = old.replaced && defect == Defect::DropsAfterReplace;
+            if !lower && !after && (old.count == 1 || defect != Defect::MergesTwo) {
+                merge(old, new, defect);
+            }
         }
     }
 
