@@ -7,13 +7,13 @@ use pktgen_core::topology::NodeId;
 use pktgen_core::{Error, Result};
 use pktgen_engine::clause::{ClauseSuite, EachFrame, ProbeBench, ProbeGround};
 use pktgen_engine::dialect::Dialect;
+use pktgen_engine::driver::admit::admit;
 use pktgen_engine::endpoint::Facts;
 use pktgen_engine::frame::Pool;
 use pktgen_engine::target::context::Outbox;
 use pktgen_engine::target::device::Device;
-use pktgen_realtime::driver::real_time::{only_device, take};
+use pktgen_realtime::driver::real_time::only_device;
 use pktgen_realtime::plan::Plan;
-use pktgen_realtime::transport::Arrival;
 
 /// Time between two frames that go in.
 const APART: Time = 10 * NS;
@@ -91,9 +91,8 @@ impl Rig {
     fn frame_in(&mut self, t: Time, bytes: &[u8]) {
         let read = self.dialect.as_mut().and_then(|dialect| dialect.inward(bytes, t, &mut self.written));
         let bytes = read.map_or(bytes, |len| &self.written[..len]);
-        let arrival = Arrival { bytes, len: bytes.len(), stamp_ns: None, lost: false };
         // What is no frame of the system a device in real time leaves alone, too.
-        let Some(frame) = take(&arrival, &mut self.pool, &self.facts) else { return };
+        let Some(frame) = admit(bytes, &mut self.pool, &self.facts) else { return };
         let frame = pktgen_engine::frame::Frame { t, ..frame };
         let Rig { device, pool, out, touched, .. } = self;
         device.call(pool, out, touched, |program, context| program.on_burst(&[frame], context));
