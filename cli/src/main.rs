@@ -17,15 +17,9 @@ fn main() -> ExitCode {
         Err(told) => return ExitCode::from(ui::Ui::usage(&told)),
     };
     let ui = ui::Ui::new(&args.common);
-    let code = match commands::run(args.command, &ui) {
-        Ok(code) => {
-            ui.end(code);
-            code
-        }
-        Err(error) => {
-            ui.error(&error.to_string());
-            error.exit_code()
-        }
-    };
+    let code = commands::run(args.command, &ui).inspect(|code| ui.end(*code)).unwrap_or_else(|error| {
+        ui.error(&error.to_string());
+        error.exit_code()
+    });
     ExitCode::from(ui.ended(code))
 }

@@ -78,7 +78,10 @@ fn evidence_is_complete_labelled_and_packed_and_a_default_route_is_refused() {
         }
     }
     assert!(text(out.join("before/c0/ethtool-i.txt")).contains("driver: veth"));
-    assert!(text(out.join("doctor.jsonl")).starts_with("{\"label\":\"veth, not a card\"}\n{\"check\""));
+    assert!(
+        text(out.join("doctor.jsonl"))
+            .starts_with("{\"label\":\"veth, not a card\"}\n{\"schema\":\"finding/1\",\"check\"")
+    );
     assert!(text(out.join("host/kernel.txt")).contains("Linux"));
 
     let archive = folder.path().join("found.tar.gz");

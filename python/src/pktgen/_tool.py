@@ -112,8 +112,11 @@ def _wait(child: subprocess.Popen[bytes], tick: Callable[[], None] | None) -> in
 
 
 def lines(*words: object) -> list[dict[str, Any]]:
-    """The JSON lines that a command prints."""
-    return [json.loads(line) for line in call(*words, "--json").out.splitlines()]
+    """The JSON lines that a command prints, without the version of their kind."""
+    rows: list[dict[str, Any]] = [json.loads(line) for line in call(*words, "--json").out.splitlines()]
+    for row in rows:
+        row.pop("schema", None)
+    return rows
 
 
 def written(path: Path, answer: Answer) -> dict[str, Any]:

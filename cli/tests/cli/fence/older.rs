@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::{Scratch, compared, finish, unpacked};
+use super::{Scratch, compared, finish, unpacked, unstamped};
 
 /// Commits of these versions.
 const VERSIONS: [&str; 2] = ["7799c96", "f27ad16"];
@@ -82,7 +82,7 @@ fn reports(scratch: &Scratch) -> Result<String, String> {
     let history = scratch.output(&["-q", "--json", "history", "history.jsonl", "--all"], &[])?;
     found += &numbers("history", &format!("[{}]", history.trim_end().replace('\n', ",")));
     let captured = scratch.output(&["-q", "--json", "analyze", "server.pcapng", "--sent", "workers.pcapng"], &[]);
-    Ok(found + &captured?.lines().map(|line| format!("captured\t{line}\n")).collect::<String>())
+    Ok(found + &unstamped(&captured?).lines().map(|line| format!("captured\t{line}\n")).collect::<String>())
 }
 
 /// Numbers of a line of a history.
