@@ -70,7 +70,7 @@ def test_keywords_are_settings() -> None:
     with pytest.raises(pktgen.UsageError, match="endpoint__timeout or target__timeout"):
         _keys.key("timeout", OLAF)
     with pytest.raises(pktgen.UsageError, match="did you mean slots"):
-        _keys.key("slotz", OLAF)
+        _keys.key("slotss", OLAF)
     with pytest.raises(pktgen.UsageError, match="target.slots is given twice"):
         _keys.overrides(OLAF, None, None, {"target.slots": 1}, {"slots": 2})
     words = _keys.overrides(OLAF, range(3), {"a.b": ("x", 1.5)}, {"c": True}, {"name": 'q"ö'})
