@@ -190,6 +190,11 @@ impl Ledger {
         !matches!(self.account, Account::Updates(_))
     }
 
+    /// Returns whether a packet can be in one sum only, once.
+    pub fn counts_once(&self) -> bool {
+        matches!(self.account, Account::Results(_))
+    }
+
     /// A worker generated an update and keeps it back.
     #[inline]
     pub fn withheld(&mut self, worker: u32) {

@@ -16,6 +16,8 @@ use super::code::{Action, Heat, Reason, SumOk};
 pub struct PacketId(pub u64);
 
 impl PacketId {
+    /// No packet that a worker sent: what a network copied, for one.
+    pub const NOBODY: PacketId = PacketId(u64::MAX);
     /// Most workers that ids can distinguish.
     pub const WORKERS_MAX: u32 = 1 << 24;
 

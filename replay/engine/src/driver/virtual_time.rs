@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_core::Result;
-use pktgen_core::record::{Counters, Fault, LinkLoad, Reason, Sent, SumOk};
+use pktgen_core::record::{Counters, Fault, LinkLoad, PacketId, Reason, Sent, SumOk};
 use pktgen_core::time::{HORIZON, NEVER, Time};
 use pktgen_core::topology::{Link, Node, NodeId, Role, Topology};
 use pktgen_wire::wire::update::digest;
@@ -451,9 +451,12 @@ impl Simulation {
             Strike::Twice => {
                 // Bytes of its own: a device may write into either.
                 self.pool.share(frame.buffer);
-                let copy = self.pool.unshare(frame.buffer);
+                let buffer = self.pool.unshare(frame.buffer);
+                // Whoever waits for each worker once drops the copy of a contribution: nobody sent it, so no row is of it.
+                let unsent = frame.kind == Kind::Update && !self.unsettled && self.ledger.counts_once();
+                let packet = if unsent { PacketId::NOBODY } else { frame.packet };
                 self.arrive(link, frame, recorder)?;
-                self.arrive(link, Frame { buffer: copy, ..frame }, recorder)?;
+                self.arrive(link, Frame { buffer, packet, ..frame }, recorder)?;
             }
         }
         self.release_held(link, frame.t, recorder)
@@ -595,6 +598,10 @@ impl Simulation {
         }
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
+            if row.packet == PacketId::NOBODY {
+                self.pool.release(frame.buffer);
+                continue;
+            }
             let values = self.facts.protocol.values(self.pool.payload(&frame));
             let verdict = match self.unsettled {
                 false => self.ledger.received(&Receipt::of(&row, values)),

@@ -142,9 +142,6 @@ pub fn direction(bytes: &[u8], facts: &Facts, packet: impl FnOnce(Option<u32>, u
     Some(side.identity(kind, packet, facts))
 }
 
-/// No packet.
-const NOBODY: PacketId = PacketId(u64::MAX);
-
 impl<P: RoundProtocol> Rounds<P> {
     /// Workers that speak `protocol`.
     pub fn new(protocol: P, layout: Layout, settings: Settings, facts: &Facts) -> Self {
@@ -154,7 +151,7 @@ impl<P: RoundProtocol> Rounds<P> {
             templates: (0..count).map(|w| protocol.template(w, protocol.frame_bytes(&dense, 0))).collect(),
             workers: (0..count).map(|w| Worker::new(w, &layout, &settings)).collect(),
             roster: Roster::new(facts, dense.workers_per_job()),
-            delivered: vec![[NOBODY; 2]; usize::from(dense.jobs()) * layout.packets() as usize],
+            delivered: vec![[PacketId::NOBODY; 2]; usize::from(dense.jobs()) * layout.packets() as usize],
             check: facts.kind.behaviour().has_server.then(|| {
                 ResultCheck::new(Contributions::new(layout.clone(), protocol.fills_packets()), dense.workers_per_job())
             }),

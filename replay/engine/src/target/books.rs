@@ -26,6 +26,10 @@ impl Books {
         packet_out: Option<PacketId>,
         reason: Option<Reason>,
     ) {
+        // A copy that a network made: its original has a row.
+        if packet_in == PacketId::NOBODY {
+            return;
+        }
         self.rows.push(Book { t, node: self.node, packet_in, action, packet_out, reason });
     }
 
