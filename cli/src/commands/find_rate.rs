@@ -6,13 +6,20 @@ use pktgen_core::config::Document;
 use pktgen_core::record::Fault;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
-use pktgen_realtime::run::{Attempt, Experiment, Finished, Limiter, RateFound, Search, Searched, Task};
+use pktgen_realtime::run::{
+    Attempt, Experiment, Finished, Judgement, Limiter, LoadClass, RateFound, Search, SearchGoal, Searched, Task,
+};
 use pktgen_records::analyze_run;
 use pktgen_registry::all;
 
 use crate::args::{FindRate, Replay};
 use crate::schemas;
 use crate::ui::{Ui, live, stop_flag};
+
+/// Share of the time that high-loss trials of a goal may take, where only --sum is given.
+const EXCEED: f64 = 0.5;
+/// Trials that make up the sum, where only --exceed is given.
+const TRIALS: i64 = 21;
 
 /// What a trial must keep to.
 struct Limits {
@@ -23,12 +30,15 @@ struct Limits {
 pub(super) fn run(document: &Document, replay: &Replay, out: &Path, ui: &Ui) -> Result<u8> {
     let args = &replay.find;
     let limits = limits(args)?;
+    let goal = goal(args)?;
     let search = Search {
         from_pps: args.from,
         to_pps: args.to,
         precision: args.precision,
-        confirm: args.confirm,
+        // A goal has its own repeats.
+        confirm: if goal.is_some() { 0 } else { args.confirm },
         trials: args.trials,
+        goal,
     };
     let (run, may_launch) = (replay.run.as_deref(), replay.launch.allow_launch);
     let searched = Searched { catalogue: all(), document, run, may_launch };
@@ -37,9 +47,9 @@ pub(super) fn run(document: &Document, replay: &Replay, out: &Path, ui: &Ui) -> 
     let progress = |p: &_| bar.set_message(live(p));
     let task = Task { progress: &|p| progress(&p), ..Task::whole(&stop) };
     let mut judge = |finished: &Finished| {
-        let attempt = judge(finished, &limits)?;
-        bar.suspend(|| ui.detail(&format!("{}: {attempt:?}", finished.dir.display())));
-        Ok(attempt)
+        let judged = judge(finished, &limits)?;
+        bar.suspend(|| ui.detail(&format!("{}: {:?}", finished.dir.display(), judged.attempt)));
+        Ok(judged)
     };
     let found = Experiment::find_rate(searched, out, &search, &args.trial, &task, &mut judge);
     bar.finish_and_clear();
@@ -62,24 +72,38 @@ fn limits(args: &FindRate) -> Result<Limits> {
     Ok(Limits { loss: args.loss, aom_ns })
 }
 
-/// Did the trial keep to the limits, and why not, or how well?
-fn judge(finished: &Finished, limits: &Limits) -> Result<Attempt> {
+/// The goal of RFC 9971, if there is to be more than one trial of a rate.
+fn goal(args: &FindRate) -> Result<Option<SearchGoal>> {
+    if args.exceed.is_none() && args.sum.is_none() {
+        return Ok(None);
+    }
+    let span =
+        |flag: &str, text: &str| text.parse().map(Span::ps).map_err(|e| Error::config(format!("--{flag} {text}: {e}")));
+    let trial_ps = span("trial", &args.trial)?;
+    let sum_ps = args.sum.as_deref().map_or(Ok(TRIALS * trial_ps), |text| span("sum", text))?;
+    Ok(Some(SearchGoal { loss: args.loss, exceed: args.exceed.unwrap_or(EXCEED), trial_ps, sum_ps }))
+}
+
+/// Did the trial keep to the limits, and why not, or how well? What cannot be used counts as all lost.
+fn judge(finished: &Finished, limits: &Limits) -> Result<Judgement> {
+    let all = |attempt| Ok(Judgement { attempt, loss: None });
     let validity = &finished.validity;
     if validity.faults.iter().any(|fault| matches!(fault, Fault::NothingReceived { .. })) {
-        return Ok(Attempt::NothingBack);
+        return all(Attempt::NothingBack);
     }
     if !validity.is_valid() {
         let host = validity.faults.iter().any(Fault::loses_frames);
-        return Ok(Attempt::Failed(validity.why(), if host { Limiter::Host } else { Limiter::Device }));
+        return all(Attempt::Failed(validity.why(), if host { Limiter::Host } else { Limiter::Device }));
     }
-    let failed = |why| Ok(Attempt::Failed(why, Limiter::Device));
+    let failed = |why| Attempt::Failed(why, Limiter::Device);
     let (lost, sent) = match lost(finished)? {
         Ok(counts) => counts,
-        Err(why) => return failed(why),
+        Err(why) => return all(failed(why)),
     };
     let loss = lost as f64 / sent.max(1) as f64;
     if loss > limits.loss {
-        return failed(format!("loss {loss:.6}: {lost} of {sent} lost"));
+        let why = format!("loss {loss:.6}: {lost} of {sent} lost");
+        return Ok(Judgement { attempt: failed(why), loss: Some(loss) });
     }
     let mut told = format!("loss {loss:.6} of {sent} sent");
     if let Some(limit) = limits.aom_ns {
@@ -92,11 +116,11 @@ fn judge(finished: &Finished, limits: &Limits) -> Result<Attempt> {
         let age = measured.lines.iter().find(mean).and_then(|line| line.value);
         match age {
             Some(age) if age <= limit => told += &format!(", AoM {:.3} ms", age / 1e6),
-            Some(age) => return failed(format!("AoM {:.3} ms is above the limit", age / 1e6)),
-            None => return failed("nothing was delivered, so there is no AoM".into()),
+            Some(age) => return all(failed(format!("AoM {:.3} ms is above the limit", age / 1e6))),
+            None => return all(failed("nothing was delivered, so there is no AoM".into())),
         }
     }
-    Ok(Attempt::Passed(told))
+    Ok(Judgement { attempt: Attempt::Passed(told), loss: Some(loss) })
 }
 
 /// How many of how many transmissions were lost, or why that is unknown: by the books; without them what is not represented at the
@@ -130,10 +154,25 @@ fn tell(found: &RateFound, ui: &Ui) {
         (Some(pps), Some(Limiter::Host)) => format!("{pps:.1} failed: limit of this host, not of the device"),
         (Some(pps), _) => format!("{pps:.1} failed: limit of the device"),
     };
+    if found.goal.is_some() {
+        return tell_bounds(found, &limit, ui);
+    }
     ui.result(&match found.pps {
         Some(pps) if found.confirmed => format!("highest rate: {pps:.1} packets/s, confirmed; {limit}"),
         Some(pps) => format!("highest rate that passed: {pps:.1} packets/s, not confirmed: {}; {limit}", found.ended),
         None if found.failed_pps.is_none() => format!("no rate passed: {}", found.ended),
         None => format!("no rate passed: {}; {limit}", found.ended),
     });
+}
+
+/// What a search with a goal found, in the words of RFC 9971.
+fn tell_bounds(found: &RateFound, limit: &str, ui: &Ui) {
+    let trials: usize = found.loads.iter().map(|load| load.trials.len()).sum();
+    let undecided = found.loads.iter().any(|load| load.class == LoadClass::Undecided);
+    let bound = |pps: Option<f64>| pps.map_or("none".to_owned(), |pps| format!("{pps:.1} packets/s"));
+    ui.result(&format!("relevant lower bound: {}", bound(found.pps)));
+    ui.result(&format!("relevant upper bound: {}", bound(found.failed_pps)));
+    ui.result(&format!("conditional throughput: {}", bound(found.conditional_pps)));
+    let more = if undecided { "; a load is undecided" } else { "" };
+    ui.result(&format!("{} loads, {trials} trials: {}{more}; {limit}", found.loads.len(), found.ended));
 }

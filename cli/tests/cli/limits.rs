@@ -61,6 +61,9 @@ fn the_highest_rate_without_loss_is_that_of_the_link() {
         (vec!["--find-rate", "--aom", "soon"], "--aom soon"),
         (vec!["--find-rate", "--trial", "0s"], "less than 1ms"),
         (vec!["--find-rate", "--from", "0.1", "--to", "0.1", "--trial", "1s"], "generated"),
+        (vec!["--find-rate", "--exceed", "1"], "--exceed 1"),
+        (vec!["--find-rate", "--sum", "1s"], "--sum 1s: it is at least a trial, 2s"),
+        (vec!["--find-rate", "--exceed", "0", "--confirm", "1"], "cannot be used with"),
         (vec!["--loss", "0"], "--find-rate"),
         (vec!["--find-rate", "--pps", "1000"], "cannot be used with"),
     ] {
@@ -68,6 +71,38 @@ fn the_highest_rate_without_loss_is_that_of_the_link() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(part), "{part}: {said}");
     }
+}
+
+/// RFC 9971: near the limit trials of one rate lose different shares, and a share of them may lose more than the goal.
+#[test]
+fn bounds_of_several_trials_depend_on_the_share_that_may_lose() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = experiment(folder.path(), "slots = 24\n");
+    let search = |exceed: &str| -> Value {
+        let out = folder.path().join(exceed).display().to_string();
+        let words =
+            ["-q", "--json", "replay", &file, "--set", "schedule.kind=poisson", "--set", "capture.records=none"];
+        let flags = ["--find-rate", "--from", "4000", "--trial", "125ms", "--sum", "2s", "--loss", "0.001"];
+        let output = pktgen(&[&words[..], &flags, &["--exceed", exceed, "--out", &out]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let found = ["0", "0.5", "0.9"].map(search);
+    let number = |found: &Value, name: &str| found[name].as_f64().expect("a number");
+    for found in &found {
+        let (lower, upper) = (number(found, "pps"), number(found, "failed_pps"));
+        let got = number(found, "conditional_pps");
+        assert!(lower < upper && upper <= lower * 1.02 && got <= lower && got >= lower * 0.999, "{found}");
+        let loads = found["loads"].as_array().expect("loads");
+        assert_eq!(loads.len(), found["trials"].as_array().expect("rates").len());
+        assert!(loads.iter().all(|load| load["class"] != "undecided"), "{found}");
+        // No two trials of a rate near the limit are the same.
+        let at = loads.iter().find(|load| number(load, "pps") == upper).expect("the upper bound");
+        let losses = at["trials"].as_array().expect("trials");
+        assert!(losses.len() < 2 || losses.iter().any(|one| one["loss"] != losses[0]["loss"]), "{at}");
+    }
+    let bounds = found.each_ref().map(|found| number(found, "pps"));
+    assert!(bounds[0] < bounds[1] && bounds[1] < bounds[2], "{bounds:?}");
 }
 
 #[test]

@@ -307,6 +307,7 @@ fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
          [target]\nprogram = \"forward\"\nqueue = \"fifo\"\n";
     all.write("limits.toml", limits);
     all.take(0, "replay limits.toml --find-rate --trial 100ms --precision 0.1 --out rate");
+    all.take(0, "replay limits.toml --find-rate --trial 100ms --precision 0.1 --sum 300ms --out goal");
     if Command::new("z3").arg("--version").output().is_ok() {
         all.write("v.toml", VERIFIED);
         all.take(1, "verify aom-fairness v.toml --out v1");

@@ -41,7 +41,9 @@ use crate::live::View;
 use crate::plan::{Plan, plan, prepare, prepare_share, source};
 use crate::target::program::Expected;
 
-pub use find_rate::{Attempt, Limiter, RateFound, Search, Searched, Trial};
+pub use find_rate::{
+    Attempt, Judgement, Limiter, LoadClass, RateFound, RateLoad, Search, SearchGoal, Searched, Trial, TrialLoss,
+};
 pub use join::{Joined, is_shard, join};
 pub use launched::DeviceCheck;
 pub use merge::{Merged, Skew, merge};

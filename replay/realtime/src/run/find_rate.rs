@@ -1,6 +1,8 @@
 //! The highest rate that an experiment stands: trials between a rate that passed and one that failed, then
 //! confirmation.
 
+mod goal;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -17,6 +19,8 @@ use crate::capture::claim;
 use crate::catalogue::Catalogue;
 use crate::external::may_merge;
 
+pub use goal::{LoadClass, SearchGoal, TrialLoss};
+
 /// What is searched, and how long.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Search {
@@ -28,8 +32,10 @@ pub struct Search {
     pub precision: f64,
     /// Further trials that the rate must pass.
     pub confirm: u32,
-    /// Trials at most.
+    /// Rates to try at most.
     pub trials: u32,
+    /// What a rate must keep to in several trials; none if one trial says it.
+    pub goal: Option<SearchGoal>,
 }
 
 /// Of what the highest rate is searched.
@@ -84,6 +90,26 @@ pub enum Attempt {
     NothingBack,
 }
 
+/// A trial as judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// What came of it.
+    pub attempt: Attempt,
+    /// Share of what was due that did not arrive; none if that cannot be said, which counts as all.
+    pub loss: Option<f64>,
+}
+
+/// Trials at one rate (RFC 9971).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RateLoad {
+    /// The rate, in packets/s.
+    pub pps: f64,
+    /// What they say about it.
+    pub class: LoadClass,
+    /// The trials.
+    pub trials: Vec<TrialLoss>,
+}
+
 /// One trial.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trial {
@@ -100,7 +126,7 @@ pub struct Trial {
 }
 
 /// What came of a search.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RateFound {
     /// Highest rate that passed and was confirmed, in packets/s; none if no trial passed.
     pub pps: Option<f64>,
@@ -112,8 +138,17 @@ pub struct RateFound {
     pub limited_by: Option<Limiter>,
     /// Why the search ended.
     pub ended: String,
-    /// All trials, in order.
+    /// All trials, in order; with a goal all rates.
     pub trials: Vec<Trial>,
+    /// What a rate had to keep to in several trials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goal: Option<SearchGoal>,
+    /// Conditional throughput at the highest rate that passed, in packets/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conditional_pps: Option<f64>,
+    /// The trials at each rate.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<RateLoad>,
 }
 
 /// Searches between rates that passed and failed: doubles from below until a trial fails, then halves the gap, then
@@ -121,14 +156,7 @@ pub struct RateFound {
 /// requests a stop. Where nothing comes back at the first trial, there is no device to search.
 pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<Attempt>>) -> Result<RateFound> {
     plan.check()?;
-    let mut found = RateFound {
-        pps: None,
-        failed_pps: None,
-        confirmed: false,
-        limited_by: None,
-        ended: String::new(),
-        trials: Vec::new(),
-    };
+    let mut found = RateFound { goal: plan.goal, ..RateFound::default() };
     // Rates that passed, ascending; the last is the candidate.
     let mut passed: Vec<f64> = Vec::new();
     let mut confirmations = 0;
@@ -191,52 +219,115 @@ pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<
 
 impl Experiment {
     /// Searches the highest rate at which `judge` passes a run. Each trial lasts `span` (as "2s"), its workload repeated
-    /// as often as that takes; run dirs of trials are in `out`, those that are not needed any more are removed.
+    /// as often as that takes; run dirs of trials are in `out`, those that are not needed any more are removed. With a goal
+    /// there are trials of one rate, each with a seed of its own, until the rate is classified.
     pub fn find_rate(
         searched: Searched,
         out: &Path,
         plan: &Search,
         span: &str,
         task: &Task,
-        judge: &mut dyn FnMut(&Finished) -> Result<Attempt>,
+        judge: &mut dyn FnMut(&Finished) -> Result<Judgement>,
     ) -> Result<RateFound> {
         let length = trial_length(span)?;
+        plan.goal.as_ref().map_or(Ok(()), SearchGoal::check)?;
         check_axes(searched)?;
         check_knowable(searched)?;
-        let Searched { catalogue, document, run, may_launch } = searched;
         let _claim = claim(out)?;
-        let mut kept: [Option<(f64, PathBuf)>; 2] = [None, None];
-        let found = search(plan, |pps, number| {
-            let mut document = document.clone();
-            let set =
-                [format!("schedule.pps={pps:.6}"), "workload.repeat=0".to_owned(), format!("capture.until={span}")];
-            document.overlay(std::iter::empty(), &set)?;
-            let experiment = Experiment::open(catalogue, document)?.launching(may_launch);
-            let run: &Run = experiment.choose(run)?;
-            let dir = out.join(format!("trial-{number:02}"));
-            let finished = match experiment.run_one(run, &dir, task) {
-                // A rate that the host refuses is none that it stands; the first trial says what is wrong in itself.
-                Err(Error::Host(why)) if number > 0 => return Ok(Some(Attempt::Failed(why, Limiter::Host))),
-                other => other?,
-            };
-            if task.stop.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
-            let attempt = match offered(&finished, pps, length)? {
-                Some(why) => Attempt::Failed(why, Limiter::Host),
-                None => judge(&finished)?,
-            };
-            let passed = matches!(attempt, Attempt::Passed(_));
-            // The last that passed and the last that failed show what the limit looks like.
-            if let Some((_, old)) = kept[usize::from(passed)].replace((pps, dir)) {
-                std::fs::remove_dir_all(&old).map_err(Error::io("remove", &old))?;
-            }
-            Ok(Some(attempt))
+        let mut trials = Trials { searched, out, span, length, task, judge, number: 0, kept: [None, None] };
+        let mut loads: Vec<RateLoad> = Vec::new();
+        let mut found = search(plan, |pps, _| match &plan.goal {
+            None => Ok(trials.one(pps, 0)?.map(|judged| judged.attempt)),
+            Some(goal) => trials.classified(pps, goal, &mut loads),
         })?;
+        if let (Some(goal), Some(pps)) = (&plan.goal, found.pps) {
+            let at = loads.iter().rfind(|load| load.pps == pps);
+            found.conditional_pps = at.and_then(|load| goal.throughput(pps, &load.trials));
+        }
+        found.loads = loads;
         let path = out.join("find-rate.json");
         let text = serde_json::to_string_pretty(&found).map_err(|e| Error::data(&path, e.to_string()))?;
         write_whole(&path, text + "\n")?;
         Ok(found)
+    }
+}
+
+/// Trials of a search.
+struct Trials<'a> {
+    searched: Searched<'a>,
+    out: &'a Path,
+    span: &'a str,
+    length: Time,
+    task: &'a Task<'a>,
+    judge: &'a mut dyn FnMut(&Finished) -> Result<Judgement>,
+    /// Of the next.
+    number: u32,
+    /// The last that failed and the last that passed, which show what the limit looks like.
+    kept: [Option<(f64, PathBuf)>; 2],
+}
+
+impl Trials<'_> {
+    /// A trial at a rate, with a seed so far from the experiment's; none if the user requests a stop.
+    fn one(&mut self, pps: f64, seeds: u64) -> Result<Option<Judgement>> {
+        let Searched { catalogue, document, run, may_launch } = self.searched;
+        let mut document = document.clone();
+        let set =
+            [format!("schedule.pps={pps:.6}"), "workload.repeat=0".to_owned(), format!("capture.until={}", self.span)];
+        document.overlay(std::iter::empty(), &set)?;
+        let experiment = Experiment::open(catalogue, document)?.launching(may_launch);
+        let chosen: &Run = experiment.choose(run)?;
+        let run = Run { seed: chosen.seed.saturating_add(seeds), ..chosen.clone() };
+        let dir = self.out.join(format!("trial-{:02}", self.number));
+        self.number += 1;
+        let finished = match experiment.run_one(&run, &dir, self.task) {
+            // A rate that the host refuses is none that it stands; the first trial says what is wrong in itself.
+            Err(Error::Host(why)) if self.number > 1 => {
+                return Ok(Some(Judgement { attempt: Attempt::Failed(why, Limiter::Host), loss: None }));
+            }
+            other => other?,
+        };
+        if self.task.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let judged = match offered(&finished, pps, self.length)? {
+            Some(why) => Judgement { attempt: Attempt::Failed(why, Limiter::Host), loss: None },
+            None => (self.judge)(&finished)?,
+        };
+        let passed = matches!(judged.attempt, Attempt::Passed(_));
+        if let Some((_, old)) = self.kept[usize::from(passed)].replace((pps, dir)) {
+            std::fs::remove_dir_all(&old).map_err(Error::io("remove", &old))?;
+        }
+        Ok(Some(judged))
+    }
+
+    /// Trials at a rate until it is classified, which goes to `loads`; none if the user requests a stop.
+    fn classified(&mut self, pps: f64, goal: &SearchGoal, loads: &mut Vec<RateLoad>) -> Result<Option<Attempt>> {
+        let mut load = RateLoad { pps, class: LoadClass::Undecided, trials: Vec::new() };
+        let mut last = None;
+        while load.class == LoadClass::Undecided {
+            let Some(Judgement { attempt, loss }) = self.one(pps, load.trials.len() as u64)? else {
+                loads.push(load);
+                return Ok(None);
+            };
+            if attempt == Attempt::NothingBack && loads.is_empty() && load.trials.is_empty() {
+                return Ok(Some(attempt));
+            }
+            load.trials.push(TrialLoss { duration_ps: self.length, loss: loss.unwrap_or(1.0) });
+            load.class = goal.classify(&load.trials);
+            match attempt {
+                Attempt::Failed(why, by) => last = Some((why, by)),
+                Attempt::NothingBack => last = Some((NOTHING_BACK.to_owned(), Limiter::Device)),
+                Attempt::Passed(_) => {}
+            }
+        }
+        let high = load.trials.iter().filter(|trial| trial.loss > goal.loss).count();
+        let why = format!("{high} of {} trials lost more than {}", load.trials.len(), goal.loss);
+        let attempt = match (load.class, last) {
+            (LoadClass::Upper, Some((reason, by))) => Attempt::Failed(format!("{why}; the last: {reason}"), by),
+            _ => Attempt::Passed(why),
+        };
+        loads.push(load);
+        Ok(Some(attempt))
     }
 }
 
@@ -307,7 +398,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PLAN: Search = Search { from_pps: 1000.0, to_pps: 1e6, precision: 0.01, confirm: 2, trials: 60 };
+    const PLAN: Search = Search { from_pps: 1000.0, to_pps: 1e6, precision: 0.01, confirm: 2, trials: 60, goal: None };
 
     fn stands(passed: bool) -> Attempt {
         if passed { Attempt::Passed(String::new()) } else { Attempt::Failed("lost".into(), Limiter::Device) }
