@@ -278,6 +278,40 @@ def means_rise(rows):
     return all(a < b for a, b in zip(curve, curve[1:])), f"means of {', '.join(f'{mean:.1f}' for mean in curve)}"
 
 
+def packets_of_olaf(rows):
+    """From the fastest output to the slowest, the share of packets with at most n updates, by n."""
+    at = by(rows, "topology.rate", "aggregation_cdf", lambda labels: labels["variant"] == "Olaf")
+    most = max(max(shares) for shares in at.values())
+
+    def filled(shares):
+        found = [0.0]
+        for count in range(1, most + 1):
+            found.append(shares.get(count, found[-1]))
+        return found
+
+    return [filled(at[rate]) for rate in sorted(at, key=number, reverse=True)]
+
+
+def shifts_right(rows):
+    """At every number of updates, a slower output has no larger share of packets with at most as many."""
+    curves = packets_of_olaf(rows)
+    answers = [a > b - 1e-9 for faster, slower in zip(curves, curves[1:]) for a, b in zip(faster[1:], slower[1:])]
+    holds, text = tally(answers)
+    return holds, text.replace("points", "numbers of updates")
+
+
+def saturates(rows):
+    """Nine in ten packets of the fastest output carry fewer updates than those of the others."""
+    least = [next(count for count, share in enumerate(curve) if share >= 0.9) for curve in packets_of_olaf(rows)]
+    return least[0] < min(least[1:]), f"nine in ten packets carry at most {', '.join(map(str, least))} updates"
+
+
+def many_carry_several(rows):
+    """At least half of the packets of the slower outputs carry more than one update."""
+    several = [1 - curve[1] for curve in packets_of_olaf(rows)[1:]]
+    return min(several) >= 0.5, f"{' and '.join(f'{share:.0%}' for share in several)} carry more than one"
+
+
 # ---- ATRO: rates by scheme
 
 
@@ -429,17 +463,23 @@ def skew_helps(rows):
     return tally(at["power_law"]["utilisation_ratio"] < at["uniform"]["utilisation_ratio"] for at in groups(rows, "study.loads").values())
 
 
+# Workers unlike each other, the reading that counts, and alike.
+TABLE_1 = ["olaf/table1-unlike", "olaf/table1"]
 # By the id of a claim: the configs that answer it, and the question. The first is the claim's own; more are variants.
 SHAPES = {
     "olaf/figure2/asynchronous-first": [("olaf/figure2", modes_in_order)],
     "olaf/figure3/workers": [("olaf/figure3", workers_save_iterations)],
-    "olaf/section8/aom-lower": [("olaf/table1", below("aom_mean/cluster", "Olaf", "FIFO", [("topology.rate", ("40Gbps", "20Gbps"))]))],
-    "olaf/section8/fifo-rate": [("olaf/table1", rises("aom_mean/cluster", "topology.rate", "FIFO", down=True))],
+    "olaf/section8/aom-lower": [
+        (config, below("aom_mean/cluster", "Olaf", "FIFO", [("topology.rate", ("40Gbps", "20Gbps"))])) for config in TABLE_1
+    ],
+    "olaf/section8/fifo-rate": [(config, rises("aom_mean/cluster", "topology.rate", "FIFO", down=True)) for config in TABLE_1],
     "olaf/figure7/above-1": [("olaf/figure7", speedup_above_1), ("olaf/figure7-looped", speedup_above_1)],
     "olaf/figure7/grows": [("olaf/figure7", speedup_grows), ("olaf/figure7-looped", speedup_grows)],
     "olaf/figure8/rate": [("olaf/figure8", same_reward("update")), ("olaf/figure8", same_reward("packet"))],
     "olaf/figure8/order": [("olaf/figure8", olaf_above_fifo("update")), ("olaf/figure8", olaf_above_fifo("packet"))],
-    "olaf/figure6/order": [("olaf/table1", means_rise)],
+    "olaf/figure6/order": [(config, question) for question in [shifts_right, means_rise] for config in TABLE_1],
+    "olaf/figure6/40/majority": [(config, saturates) for config in TABLE_1],
+    "olaf/figure6/5/many": [(config, many_carry_several) for config in TABLE_1],
     "olaf/table2/olaf-tc/same": [("olaf/table2", same_for_both)],
     "olaf/table2/olaf-lower": [("olaf/table2", below("aom_mean/cluster", "Olaf", "FIFO"))],
     "olaf/table3/tc-narrows": [("olaf/table3", below("aom_fairness/groups", "Olaf", "Olaf_TC"))],

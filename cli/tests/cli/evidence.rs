@@ -50,6 +50,27 @@ fn workers_at_random_times_show_table_1() {
     );
 }
 
+/// All numbers of Table 1 and §8.1 follow from how far workers differ and from Olaf's output.
+#[test]
+fn unlike_workers_show_table_1() {
+    let metrics = "report.metrics=[\"received\",\"aggregated\",\"unrepresented\",\"aom_mean/cluster\",\"aom_mean/worker\"]";
+    let all = report("olaf/table1-unlike.toml", &["sweep.seeds=\"1..30\"", metrics]);
+    let get = |variant, rate, metric| get(&all, variant, &format!("topology.rate={rate}"), metric);
+    let near = |found: f64, published: f64| assert!((found / published - 1.0).abs() <= 0.08, "{found}, not {published}");
+    for (rate, fifo, olaf, aggregated, lost, cut) in
+        [("40Gbps", 6109.0, 4823.0, 7204.0, 0.11, 0.69), ("20Gbps", 3476.0, 2604.0, 9343.0, 0.115, 0.78)]
+    {
+        near(get("FIFO", rate, "received"), fifo);
+        near(get("Olaf", rate, "received"), olaf);
+        near(get("Olaf", rate, "aggregated"), aggregated);
+        near(get("Olaf", rate, "unrepresented"), lost);
+        near(1.0 - get("Olaf", rate, "aom_mean/cluster") / get("FIFO", rate, "aom_mean/worker"), cut);
+        // What is fitted moves them: without it no reading is near.
+        assert!(get("Olaf, full rate", rate, "received") > 1.2 * olaf);
+        assert!(get("FIFO, less unlike", rate, "received") > 1.03 * fifo);
+    }
+}
+
 /// Figure 6: the distribution of updates per packet moves right as the output gets slower.
 #[test]
 fn slower_outputs_aggregate_more() {

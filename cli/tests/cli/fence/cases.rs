@@ -128,6 +128,7 @@ pub const VIRTUAL: &[Case] = &[
         &["sweep.seeds=1", "workload.clusters=2", "workload.updates=3", r#"sweep.axes.topology.rate=["20Gbps"]"#],
     ),
     ("olaf/table1-recorded", &[r#"sweep.axes.topology.rate=["20Gbps"]"#]),
+    ("olaf/table1-unlike", &["sweep.seeds=1", "workload.updates=20", r#"sweep.axes.topology.rate=["20Gbps"]"#]),
     ("olaf/table1-wires", &["sweep.seeds=1", "workload.updates=10", r#"transport.kind="virtual""#]),
     ("olaf/table1", &["sweep.seeds=1..2", "workload.updates=20", r#"sweep.axes.topology.rate=["20Gbps"]"#]),
     ("olaf/table2", &["sweep.seeds=1", "workload.updates=10"]),
