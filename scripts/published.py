@@ -6,12 +6,14 @@ from decimal import Decimal
 
 from reports import ROOT
 
+# What scripts/evidence adds up from the answers of `pktgen verify --json`.
+VERIFICATION = "verification_seconds"
 SYSTEMS = ["olaf", "trio", "libra", "soar", "atro"]
 BOUNDS = ["over", "under", "at_least", "at_most"]
 # Units as published, our units, and the factor from the former to the latter.
 UNITS = {
     ("%", "share"): "0.01", ("%", "precision"): "0.01", ("%", "ratio"): "0.01", ("×", "ratio"): "1", ("index", "index"): "1",
-    ("updates", "updates"): "1", ("updates", "packets"): "1", ("ms", "ns"): "1e6", ("µs", "ns"): "1e3", ("s", "ns"): "1e9",
+    ("updates", "updates"): "1", ("updates", "packets"): "1", ("ms", "ns"): "1e6", ("µs", "ns"): "1e3", ("s", "ns"): "1e9", ("s", "s"): "1",
     ("Gbit/s", "Gbit/s"): "1", ("10^9/s", "elements/s"): "1e9", ("KB", "bytes"): "1024", ("cost", "s"): "1", ("orders of magnitude", "orders of magnitude"): "1",
     ("recirculations", "recirculations"): "1", ("recirculations", "pairs per packet"): "1",
 }
@@ -36,12 +38,12 @@ def listed(value):
 
 
 def metrics():
-    """Units of each metric of docs/schema.md."""
+    """Units of each metric of docs/schema.md, and of the time that a verification takes, all its questions together."""
     page = (ROOT / "docs" / "schema.md").read_text().split("## Metrics", 1)[1].split("\n## ", 1)[0]
     found = {}
     for name, unit in re.findall(r"^\| `(\w+)` \| ([^|]+) \|", page, re.MULTILINE):
         found.setdefault(name, []).append(unit.strip())
-    return found
+    return {**found, VERIFICATION: ["s"]}
 
 
 def readings(entry):
