@@ -473,6 +473,7 @@ SHAPES = {
         (config, below("aom_mean/cluster", "Olaf", "FIFO", [("topology.rate", ("40Gbps", "20Gbps"))])) for config in TABLE_1
     ],
     "olaf/section8/fifo-rate": [(config, rises("aom_mean/cluster", "topology.rate", "FIFO", down=True)) for config in TABLE_1],
+    "olaf/section8/fifo-slots": [("olaf/slots", rises("aom_mean/cluster", "target.slots", "FIFO"))],
     "olaf/figure7/above-1": [("olaf/figure7", speedup_above_1), ("olaf/figure7-looped", speedup_above_1)],
     "olaf/figure7/grows": [("olaf/figure7", speedup_grows), ("olaf/figure7-looped", speedup_grows)],
     "olaf/figure8/rate": [("olaf/figure8", same_reward("update")), ("olaf/figure8", same_reward("packet"))],
