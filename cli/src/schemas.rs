@@ -37,8 +37,10 @@ kinds! {
     PLACEMENTS = "placements" / 1, "`pktgen place soar` with workloads in sequence";
     QUERY_COLUMN = "query_column" / 1, "a column that queries know: `pktgen query --tables`";
     RATE = "rate" / 1, "a rate that `pktgen replay --find-rate` found";
+    ROLE = "role" / 1, "what a role of a run in real time moved, at its end";
     SERIES = "series" / 1, "a metric over time: `pktgen history`";
     SHARD = "shard" / 1, "a share of a sweep: `pktgen replay --shard`";
+    STATS = "stats" / 1, "an interval of a run in real time: `--stats`";
     TRACE_MADE = "trace_made" / 1, "a trace that `pktgen trace` made";
     TRACE_FIDELITY = "trace_fidelity" / 1, "a scaled trace held against its original: `pktgen trace check --against`";
     TRACE_INFO = "trace_info" / 1, "`pktgen trace info` and `check`";

@@ -1,8 +1,10 @@
 //! Flags of those who look on at a run.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use pktgen_core::units::Span;
 
 /// Looking on at a run in real time.
 #[derive(Debug, Clone, Default, ClapArgs)]
@@ -14,4 +16,10 @@ pub(crate) struct Looking {
     /// Serve the same to Prometheus at this address, as 127.0.0.1:9400 (then http://127.0.0.1:9400/metrics)
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
+    /// Write what was sent, received, lost and how late, of each interval of this length, as 1s; at least 100ms
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) stats: Option<Span>,
+    /// Where --stats writes: FILE.csv, FILE.jsonl, or - for JSON lines on standard output [default: -]
+    #[arg(long, value_name = "FILE", requires = "stats")]
+    pub(crate) stats_to: Option<PathBuf>,
 }

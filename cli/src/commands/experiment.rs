@@ -16,6 +16,7 @@ use crate::args::Looking;
 use crate::commands::live::Live;
 use crate::commands::query::{ANSWERS, check_metrics};
 use crate::commands::{report, shipped};
+use crate::schemas::ROLE;
 use crate::ui::{Ui, stop_flag};
 
 /// Longest part of an experiment's name in a folder's.
@@ -62,15 +63,16 @@ pub(super) fn execute(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let stop = stop_flag();
     let looking = Live::new(looking, stop.clone(), ui)?;
-    let experiment = looking.watch(experiment);
+    let experiment = looking.watch(experiment)?;
     let bar = looking.bar(ui.bar("replaying", experiment.runs.len() as u64));
     let finished = experiment.execute(out, jobs.unwrap_or(cores), &stop, &|runs, progress| {
         bar.set_position(runs as u64);
         looking.tell("runs, ", &progress, &bar, ui);
     });
     bar.finish_and_clear();
-    drop(looking);
+    let written = looking.end(ui);
     let finished = finished?;
+    say_roles(&finished, ui);
     let interrupted =
         finished.len() < experiment.runs.len() || finished.iter().any(|f| f.state == RunState::Interrupted);
     if interrupted {
@@ -82,7 +84,7 @@ pub(super) fn execute(
         ));
         return Ok(1);
     }
-    let own = u8::from(!say_validity(&finished, ui));
+    let own = u8::from(!say_validity(&finished, ui)).max(written);
     ui.detail(&format!("{} runs in {}", finished.len(), out.display()));
     if report {
         let options = Options { studies: &STUDIES, user_metrics: ANSWERS, ..Options::default() };
@@ -92,6 +94,20 @@ pub(super) fn execute(
         ui.result(&out.display().to_string());
     }
     Ok(own)
+}
+
+/// What each role of runs in real time moved.
+pub(super) fn say_roles(finished: &[Finished], ui: &Ui) {
+    for run in finished {
+        let Some(summary) = &run.summary else { continue };
+        let before = if finished.len() > 1 { format!("{}: ", run.dir.display()) } else { String::new() };
+        summary.to_string().lines().for_each(|line| ui.note(&format!("{before}{line}")));
+        for role in summary.roles.iter().filter(|_| ui.json()) {
+            let mut line = serde_json::to_value(role).unwrap_or_default();
+            line["run"] = run.dir.display().to_string().into();
+            ui.object(&ROLE, &line.to_string());
+        }
+    }
 }
 
 /// Names what a reader must know of runs, and every invalid one.

@@ -9,7 +9,7 @@ use pktgen_realtime::driver::real_time::{Roles, Serve};
 use pktgen_realtime::run::{Experiment, Task};
 
 use crate::args;
-use crate::commands::experiment::{OutFolder, load, open, say_validity};
+use crate::commands::experiment::{OutFolder, load, open, say_roles, say_validity};
 use crate::commands::live::Live;
 use crate::commands::tempo;
 use crate::ui::{Ui, stop_flag};
@@ -35,7 +35,7 @@ const WAIT_SAID: Time = 5 * SECOND;
 pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
     let stop = stop_flag();
     let looking = Live::new(&serve.looking, stop.clone(), ui)?;
-    let experiment = looking.watch(experiment);
+    let experiment = looking.watch(experiment)?;
     let run = experiment.choose(serve.run.as_deref())?;
     let out = OutFolder::of(serve.out, &format!("{}-{}", experiment.name, roles.part().unwrap_or("run")))?;
     let bar = looking.bar(ui.spinner(roles.part().unwrap_or("running")));
@@ -59,18 +59,16 @@ pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: 
     };
     let finished = experiment.execute_part(run, &out, &task);
     bar.finish_and_clear();
-    drop(looking);
+    let written = looking.end(ui);
     let finished = finished?;
-    if let Some(summary) = &finished.summary {
-        ui.note(&summary.to_string());
-    }
+    say_roles(std::slice::from_ref(&finished), ui);
     let valid = say_validity(std::slice::from_ref(&finished), ui);
     ui.result(&out.display().to_string());
     let nothing = serve.idle.is_some() && !came.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed);
     if nothing {
         ui.error("no frame came; start the other parts within 60 s, or name a longer --idle");
     }
-    Ok(u8::from(!valid || nothing))
+    Ok(u8::from(!valid || nothing).max(written))
 }
 
 pub(super) fn positive(flag: &str, span: Option<Span>) -> Result<Option<Time>> {

@@ -7,7 +7,7 @@ use pktgen_realtime::driver::real_time::Serve;
 use pktgen_realtime::run::{Experiment, Meeting, RankCrew, RankFlag};
 
 use crate::args::Replay;
-use crate::commands::experiment::{OutFolder, say_validity};
+use crate::commands::experiment::{OutFolder, say_roles, say_validity};
 use crate::commands::live::Live;
 use crate::commands::merge;
 use crate::commands::part::positive;
@@ -19,7 +19,7 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     let crew = RankCrew::new(place, flags.roles.as_deref())?;
     let stop = stop_flag();
     let looking = Live::new(&args.looking, stop.clone(), ui)?;
-    let experiment = looking.watch(experiment);
+    let experiment = looking.watch(experiment)?;
     let run = experiment.choose(args.run.as_deref())?;
     let out = OutFolder::of(args.out.clone(), &experiment.name)?;
     let wait = positive("--wait-ranks", Some(flags.wait_ranks))?.unwrap_or_default();
@@ -31,14 +31,15 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     let progress = |progress| looking.tell("", &progress, &bar, ui);
     let finished = experiment.execute_rank(run, &meeting, serve, &stop, &progress);
     bar.finish_and_clear();
-    drop(looking);
+    let written = looking.end(ui);
     let finished = finished?;
+    say_roles(std::slice::from_ref(&finished), ui);
     let valid = say_validity(std::slice::from_ref(&finished), ui);
     if !(first && flags.merge) {
         ui.result(&finished.dir.display().to_string());
-        return Ok(u8::from(!valid));
+        return Ok(u8::from(!valid).max(written));
     }
     meeting.wait_for_ends(&stop)?;
     let (dirs, whole) = meeting.parts();
-    Ok(merge::parts(&dirs, &whole, None, false, ui)?.max(u8::from(!valid)))
+    Ok(merge::parts(&dirs, &whole, None, false, ui)?.max(u8::from(!valid)).max(written))
 }

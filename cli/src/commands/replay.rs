@@ -1,6 +1,6 @@
 //! `pktgen replay`: run an experiment, then report.
 
-use pktgen_core::Result;
+use pktgen_core::{Error, Result};
 use pktgen_realtime::driver::real_time::Roles;
 
 use crate::args;
@@ -22,6 +22,9 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     if args.print_config {
         ui.result(experiment.config(&experiment.runs[0])?.trim_end());
         return Ok(0);
+    }
+    if args.looking.stats.is_some() && (args.dry_run || args.find.find_rate || args.shard.is_some()) {
+        return Err(Error::config("--stats: it is not for --dry-run, --find-rate and --shard; leave it out"));
     }
     if args.dry_run {
         return dry_run::run(&experiment, args.frames.into(), ui);

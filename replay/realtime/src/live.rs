@@ -15,10 +15,16 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::driver::real_time::Progress;
 use crate::target::program::Expected;
 
+mod interval;
+mod late;
 #[cfg(test)]
 mod tests;
 mod warning;
 
+pub use interval::{DeviceCounts, LiveTotals, StatsInterval};
+pub(crate) use interval::{DeviceSlot, Sees};
+use interval::{Intervals, RawTotals};
+use late::LateCounts;
 pub use warning::{Refused, Warning, WarningKind};
 
 /// Deliveries that may wait to be looked at: a tenth of a second at two million a second.
@@ -67,6 +73,9 @@ impl Feed {
 /// Updates that workers sent, by cluster.
 pub(crate) struct SentBy {
     clusters: Vec<AtomicU64>,
+    /// Those of clusters that are not counted apart.
+    others: AtomicU64,
+    late: LateCounts,
     /// Up to when those that left are counted; [`NEVER`] where another process sends.
     until: AtomicI64,
 }
@@ -78,12 +87,12 @@ impl SentBy {
         self.until.store(t, Ordering::Release);
     }
 
-    /// One more. Only the thread that keeps the workers' rows calls it.
+    /// One more, which left so late. Only the thread that keeps the workers' rows calls it.
     #[inline]
-    pub(crate) fn count(&self, cluster: u16) {
-        if let Some(sent) = self.clusters.get(usize::from(cluster)) {
-            sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        }
+    pub(crate) fn count(&self, cluster: u16, late_ns: u64) {
+        let sent = self.clusters.get(usize::from(cluster)).unwrap_or(&self.others);
+        sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.late.count(late_ns);
     }
 }
 
@@ -91,23 +100,39 @@ impl SentBy {
 pub(crate) struct Ends {
     pub(crate) feed: Feed,
     pub(crate) sent: Arc<SentBy>,
+    /// Where a launched device's counts are kept, and how often they are wanted, if they are.
+    pub(crate) device: (DeviceSlot, Option<Time>),
 }
 
 /// Live statistics: made once, for all runs of an experiment.
 #[derive(Default)]
-pub struct View(Mutex<Option<Watched>>);
+pub struct View {
+    watched: Mutex<Option<Watched>>,
+    every: Option<Time>,
+}
 
 impl View {
-    /// A run begins.
-    pub(crate) fn begin(&self, name: String, clusters: usize, expected: Expected) -> Ends {
+    /// Statistics with intervals of this length.
+    pub fn with_intervals(every: Option<Time>) -> Self {
+        View { every, ..View::default() }
+    }
+
+    /// A run begins, of which this process sees `sees`.
+    pub(crate) fn begin(&self, name: String, clusters: usize, expected: Expected, sees: Sees) -> Ends {
         let (ring, deliveries) = RingBuffer::new(WAITING);
         let skipped = Arc::new(AtomicU64::new(0));
         let clusters = clusters.min(CLUSTERS_MAX);
         let counts = (0..clusters).map(|_| AtomicU64::new(0)).collect();
-        let sent = Arc::new(SentBy { clusters: counts, until: AtomicI64::new(NEVER) });
+        let (others, late) = (AtomicU64::new(0), LateCounts::default());
+        let sent = Arc::new(SentBy { clusters: counts, others, late, until: AtomicI64::new(NEVER) });
+        let device = DeviceSlot::default();
         let watched = Watched {
             name,
             expected,
+            sees,
+            totals: RawTotals::default(),
+            intervals: self.every.map(Intervals::new),
+            device: device.clone(),
             deliveries,
             skipped: skipped.clone(),
             sent: sent.clone(),
@@ -117,13 +142,13 @@ impl View {
             warnings: Vec::new(),
             refused: None,
         };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(watched);
-        Ends { feed: Feed { ring, skipped }, sent }
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = Some(watched);
+        Ends { feed: Feed { ring, skipped }, sent, device: (device, self.every) }
     }
 
     /// The current statistics; none before the first run.
     pub fn look(&self, progress: &Progress) -> Option<Glance> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|watched| watched.look(progress))
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|watched| watched.look(progress))
     }
 }
 
@@ -131,6 +156,11 @@ impl View {
 struct Watched {
     name: String,
     expected: Expected,
+    sees: Sees,
+    /// What was counted up to the last look.
+    totals: RawTotals,
+    intervals: Option<Intervals>,
+    device: DeviceSlot,
     deliveries: Consumer<Delivered>,
     skipped: Arc<AtomicU64>,
     sent: Arc<SentBy>,
@@ -179,16 +209,15 @@ struct Cluster {
 impl Watched {
     fn look(&mut self, progress: &Progress) -> Glance {
         // What arrived later waits, so that nothing arrives that is not counted as sent; ages are of that moment, too.
-        let until = self.sent.until.load(Ordering::Acquire);
+        let until = if progress.over { NEVER } else { self.sent.until.load(Ordering::Acquire) };
         while self.deliveries.peek().is_ok_and(|delivered| delivered.t <= until) {
             if let Ok(delivered) = self.deliveries.pop() {
                 self.take(delivered);
             }
         }
-        for (cluster, sent) in self.clusters.iter_mut().zip(&self.sent.clusters) {
-            cluster.totals.sent = sent.load(Ordering::Relaxed);
-        }
         let now = progress.t.min(until);
+        self.count(progress, now);
+        let progress = &self.agreed(progress);
         let length = progress.t - self.begun;
         if length >= WINDOW {
             self.turn(length);
@@ -196,6 +225,10 @@ impl Watched {
             self.refused = Refused::between(&self.before, progress);
             self.before = *progress;
         }
+        let interval = self.intervals.as_mut().and_then(|intervals| {
+            let device = || self.device.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            intervals.turn((progress.t, progress.over), &self.totals, (self.sees, &self.sent.late), device)
+        });
         let seen = |(id, cluster): (usize, &mut Cluster)| {
             cluster.age.advance(now);
             ClusterStats {
@@ -211,14 +244,44 @@ impl Watched {
             progress: *progress,
             expected: self.expected,
             clusters: self.clusters.iter_mut().enumerate().map(seen).collect(),
-            skipped: self.skipped.load(Ordering::Relaxed),
+            skipped: self.totals.unread,
             warnings: self.warnings.clone(),
             refused: self.refused,
+            interval,
         }
+    }
+
+    /// Counts what was sent, last: nothing was received before.
+    fn count(&mut self, progress: &Progress, now: Time) {
+        for (cluster, sent) in self.clusters.iter_mut().zip(&self.sent.clusters) {
+            cluster.totals.sent = sent.load(Ordering::Relaxed);
+        }
+        let apart: u64 = self.clusters.iter().map(|cluster| cluster.totals.sent).sum();
+        let totals = &mut self.totals;
+        totals.t = now.max(totals.t);
+        totals.sent = apart + self.sent.others.load(Ordering::Relaxed);
+        totals.unread = self.skipped.load(Ordering::Relaxed);
+        (totals.lost, totals.refused) = (progress.lost, progress.refused);
+        if !self.sees.receives() {
+            totals.received = progress.received;
+        }
+    }
+
+    /// The progress whose counts are of the same moment.
+    fn agreed(&self, progress: &Progress) -> Progress {
+        let sent = if self.sees.sends { progress.sent.max(self.totals.sent) } else { progress.sent };
+        let received = match self.totals.unread {
+            0 => self.totals.received,
+            _ => progress.received,
+        };
+        Progress { sent, received, ..*progress }
     }
 
     fn take(&mut self, delivered: Delivered) {
         let Delivered { t, generation, bytes, cluster, count } = delivered;
+        self.totals.received += 1;
+        self.totals.represented += u64::from(count);
+        self.totals.received_bytes += u64::from(bytes);
         if cluster == NO_CLUSTER {
             return;
         }
@@ -261,6 +324,8 @@ pub struct Glance {
     pub warnings: Vec<Warning>,
     /// The workers' wire took nothing in that time.
     pub refused: Option<Refused>,
+    /// The interval that is over, if one is.
+    pub interval: Option<StatsInterval>,
 }
 
 /// A cluster.

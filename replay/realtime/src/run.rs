@@ -37,9 +37,10 @@ use crate::catalogue::Catalogue;
 use crate::clock;
 use crate::driver::real_time::{Progress, Roles, Serve};
 use crate::launch::LaunchedDevice;
-use crate::live::View;
+use crate::live::{Sees, View};
 use crate::plan::{Plan, plan, prepare, prepare_share, source};
 use crate::target::program::Expected;
+use crate::transport::Pacing;
 
 pub use find_rate::{
     Attempt, Judgement, Limiter, LoadClass, RateFound, RateLoad, Search, SearchGoal, Searched, Trial, TrialLoss,
@@ -50,7 +51,7 @@ pub use merge::{Merged, Skew, merge};
 pub use ranks::{Instant, LaunchedRank, Meeting, RankCrew, RankFlag};
 use report_plan::{read_paper, read_report};
 pub use shard::Share;
-pub use summary::Summary;
+pub use summary::{RoleSummary, Summary};
 
 /// An experiment with its sweep unfolded.
 pub struct Experiment {
@@ -171,6 +172,12 @@ impl Experiment {
     /// Those that have no effect in a variant.
     pub fn overrides_without_effect(&self) -> Vec<String> {
         self.overrides().into_iter().filter(|text| !self.overrides.contains(text)).collect()
+    }
+
+    /// Whether its runs are in real time, as the first of them says.
+    pub fn is_real_time(&self) -> Result<bool> {
+        let document = self.resolve(&self.runs[0])?;
+        Ok(!study::is_one(&document) && self.prepare(&self.runs[0])?.spec.is_real_time())
     }
 
     /// Publishes live statistics of its runs in real time to `view`.
@@ -388,8 +395,9 @@ impl Experiment {
         let mut summary = None;
         if let Some(opened) = opened {
             let expected = expected(&document, &plan, task.roles);
+            let sees = sees(&plan, task.roles);
             let watched =
-                self.view.as_ref().map(|view| view.begin(run.folder(), plan.spec.workers.clusters(), expected));
+                self.view.as_ref().map(|view| view.begin(run.folder(), plan.spec.workers.clusters(), expected, sees));
             summary = Some(real::run(plan, (opened, device), source, &mut manifest, recorder, task, watched)?);
         } else {
             simulated::run(plan, remote, &source, &mut manifest, recorder, task, before)?;
@@ -398,7 +406,7 @@ impl Experiment {
             dir: dir.to_owned(),
             labels: run.labels.clone(),
             seed: run.seed,
-            achieved_pps: summary.as_ref().and_then(|summary| summary.achieved_pps),
+            achieved_pps: summary.as_ref().and_then(Summary::achieved_pps),
             summary,
             balance: manifest.balance,
             unseen: manifest.unseen,
@@ -497,6 +505,13 @@ impl Experiment {
     fn write_sweep(&self, out: &Path, single: Option<&Run>) -> Result<()> {
         write_sweep(out, &mut self.sweep(single))
     }
+}
+
+/// What a process with these roles sees of a run.
+fn sees(plan: &Plan, roles: Roles) -> Sees {
+    let results = roles.workers && !plan.spec.transport.has_server;
+    let paced = plan.spec.transport.pacing == Pacing::Deadlines;
+    Sees { sends: roles.workers, device: roles.device, server: roles.server, results, paced }
 }
 
 /// What the device of a run is there for.

@@ -80,6 +80,17 @@ impl LaunchedDevice {
         (now.into_iter().filter_map(grew).map(|(value, name)| (name, value)).collect(), wrong)
     }
 
+    /// Whether a command prints what it counts.
+    pub(crate) fn counts(&self) -> bool {
+        !self.counters.is_empty()
+    }
+
+    /// What it counted since it was ready; none if that is not known.
+    pub(crate) fn grown(&self) -> Option<BTreeMap<String, u64>> {
+        let (counts, wrong) = self.counted_since();
+        (wrong.is_none() || !counts.is_empty()).then_some(counts)
+    }
+
     /// Why it is dead, if it is.
     pub(crate) fn death(&self) -> Option<String> {
         self.session.is_dead().then(|| self.session.obituary())

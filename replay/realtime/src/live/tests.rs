@@ -2,6 +2,8 @@ use pktgen_core::time::{MS, SECOND};
 
 use super::*;
 
+const SEES: Sees = Sees { sends: true, device: true, server: true, results: false, paced: true };
+
 fn at(t: Time) -> Progress {
     Progress { t, ..Progress::default() }
 }
@@ -14,10 +16,10 @@ fn delivered(t: Time, generation: Time, cluster: u16, count: u16) -> Delivered {
 fn what_is_seen_is_what_was_sent_and_delivered() {
     let view = View::default();
     assert!(view.look(&at(0)).is_none());
-    let Ends { mut feed, sent } = view.begin("a run".into(), 2, Expected::MergesUnderLoad);
-    (0..30).for_each(|_| sent.count(1));
+    let Ends { mut feed, sent } = view.begin("a run".into(), 2, Expected::MergesUnderLoad, SEES);
+    (0..30).for_each(|_| sent.count(1, 5));
     // Of a cluster that there is not, or of none: nobody's.
-    sent.count(7);
+    sent.count(7, 40);
     feed.delivered(delivered(20 * MS, 5 * MS, 7, 1));
     feed.delivered(delivered(20 * MS, 5 * MS, NO_CLUSTER, 1));
     feed.delivered(delivered(20 * MS, 10 * MS, 1, 1));
@@ -39,7 +41,7 @@ fn what_is_seen_is_what_was_sent_and_delivered() {
 #[test]
 fn what_has_no_room_is_counted() {
     let view = View::default();
-    let mut feed = view.begin("a run".into(), 1, Expected::Single).feed;
+    let mut feed = view.begin("a run".into(), 1, Expected::Single, SEES).feed;
     for i in 0..WAITING as i64 + 5 {
         feed.delivered(delivered(i, i, 0, 1));
     }
@@ -77,4 +79,63 @@ fn a_second_in_which_nothing_is_aggregated_is_named() {
     }
     let text = Warning::of(Expected::Sums(6), 3, &last(1000, 1000, 1000), SECOND).unwrap().to_string();
     assert!(text.starts_with("cluster 3: nothing is being aggregated: 1000 packets arrived in 1.0 s"), "{text}");
+}
+
+fn looked(view: &View, t: Time, over: bool) -> Option<StatsInterval> {
+    view.look(&Progress { over, ..at(t) }).unwrap().interval
+}
+
+#[test]
+fn intervals_are_of_one_moment_and_add_up() {
+    let view = View::with_intervals(Some(SECOND));
+    let Ends { mut feed, sent, .. } = view.begin("a run".into(), 1, Expected::Single, SEES);
+    (0..10).for_each(|i| sent.count(i % 2, 5));
+    feed.delivered(delivered(900 * MS, 1, 0, 4));
+    // It arrived after the moment up to which what was sent is counted.
+    feed.delivered(delivered(960 * MS, 1, 0, 1));
+    sent.counted(950 * MS);
+    assert_eq!(looked(&view, 999 * MS, false), None);
+    let first = looked(&view, 1001 * MS, false).unwrap();
+    assert_eq!((first.begin, first.end, first.last, first.late_ns), (0, 950 * MS, false, Some([5, 5, 5])));
+    let LiveTotals { sent: all, received, represented, received_bytes, lost, refused } = first.during;
+    assert_eq!([all, received, represented, received_bytes, lost, refused], [10, 1, 4, 256, 0, 0].map(Some));
+    assert_eq!(first.total, first.during);
+    assert_eq!((first.unread, first.device), (Some(0), None));
+    sent.count(0, 7000);
+    sent.counted(1500 * MS);
+    assert_eq!(looked(&view, 1900 * MS, false), None);
+    let last = looked(&view, 1950 * MS, true).unwrap();
+    assert_eq!((last.begin, last.end, last.last), (950 * MS, 1950 * MS, true));
+    assert_eq!((last.during.sent, last.total.sent, last.total.received), (Some(1), Some(11), Some(2)));
+    let [p50, p99, most] = last.late_ns.unwrap();
+    assert!(p50 == most && p99 == most && (7000..7250).contains(&most), "{most}");
+    assert_eq!(looked(&view, 3000 * MS, true), None, "a run has one last interval");
+}
+
+#[test]
+fn what_a_process_does_not_see_has_no_value() {
+    let none = Sees { sends: false, device: false, server: false, results: false, paced: true };
+    for (sees, known) in [
+        (Sees { sends: true, ..none }, [true, false, false, false, false, true]),
+        (Sees { sends: true, results: true, ..none }, [true, true, true, true, false, true]),
+        (Sees { device: true, ..none }, [false, true, false, false, true, false]),
+        (Sees { server: true, ..none }, [false, true, true, true, true, false]),
+    ] {
+        let view = View::with_intervals(Some(SECOND));
+        let _ends = view.begin("a run".into(), 1, Expected::Unknown, sees);
+        let StatsInterval { during, late_ns, .. } = looked(&view, SECOND, true).unwrap();
+        let LiveTotals { sent, received, represented, received_bytes, lost, refused } = during;
+        let all = [sent, received, represented, received_bytes, lost, refused];
+        assert_eq!(all.map(|value| value.is_some()), known, "{sees:?}");
+        assert_eq!(late_ns, None, "no frame left");
+    }
+    // What was not looked at in time is missing from now on, and so is the total.
+    let view = View::with_intervals(Some(SECOND));
+    let Ends { mut feed, .. } = view.begin("a run".into(), 1, Expected::Single, SEES);
+    (0..WAITING as i64 + 5).for_each(|i| feed.delivered(delivered(i, i, 0, 1)));
+    let gap = looked(&view, SECOND, false).unwrap();
+    assert_eq!((gap.unread, gap.during.received, gap.total.received), (Some(5), None, None));
+    feed.delivered(delivered(1500 * MS, 1, 0, 1));
+    let after = looked(&view, 2 * SECOND, false).unwrap();
+    assert_eq!((after.unread, after.during.received, after.total.received), (Some(0), Some(1), None));
 }

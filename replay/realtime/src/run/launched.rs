@@ -1,15 +1,19 @@
 //! A run whose device is a command: started before its wires are opened, watched while frames move, ended after them.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
 use pktgen_core::config::Run;
 use pktgen_core::record::{Fault, Note};
+use pktgen_core::time::{NS, Time};
 use pktgen_core::{Error, Result};
 
 use super::{Experiment, Task};
-use crate::driver::real_time::{Progress, RealOutcome, RunOrder};
+use crate::driver::real_time::{Progress, RealOutcome, RunOrder, drop_privileges};
 use crate::launch::LaunchedDevice;
+use crate::live::{DeviceCounts, DeviceSlot};
 use crate::plan::Plan;
 
 impl Experiment {
@@ -76,17 +80,52 @@ impl Experiment {
     }
 }
 
-/// Calls `work` with an order that also ends when the device does.
-pub(super) fn attend<R>(device: Option<&LaunchedDevice>, order: &RunOrder, work: impl FnOnce(&RunOrder) -> R) -> R {
+/// Calls `work` with an order that also ends when the device does. What the device counts is published to `counts`, if set, as often
+/// as it says.
+pub(super) fn attend<R>(
+    device: Option<&LaunchedDevice>,
+    order: &RunOrder,
+    counts: Option<(DeviceSlot, Time)>,
+    work: impl FnOnce(&RunOrder) -> R,
+) -> R {
     let Some(device) = device else { return work(order) };
     let stop = AtomicBool::new(order.stop.load(Ordering::Relaxed));
+    let latest = AtomicI64::new(0);
     let progress = |progress: Progress| {
         if order.stop.load(Ordering::Relaxed) || device.is_dead() {
             stop.store(true, Ordering::Relaxed);
         }
+        latest.store(progress.t, Ordering::Relaxed);
         (order.progress)(progress);
     };
-    work(&RunOrder { stop: &stop, progress: &progress, ..*order })
+    let order = RunOrder { stop: &stop, progress: &progress, ..*order };
+    let Some((slot, every)) = counts.filter(|_| device.counts()) else { return work(&order) };
+    publish(
+        &slot,
+        Some(DeviceCounts { t: 0, counts: device.counted().keys().map(|name| (name.clone(), 0)).collect() }),
+    );
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let asker = scope.spawn(|| {
+            let _ = drop_privileges(&[]);
+            loop {
+                std::thread::park_timeout(Duration::from_nanos((every / NS) as u64));
+                if ended.load(Ordering::Relaxed) {
+                    return;
+                }
+                let t = latest.load(Ordering::Relaxed);
+                publish(&slot, device.grown().map(|counts| DeviceCounts { t, counts }));
+            }
+        });
+        let result = work(&order);
+        ended.store(true, Ordering::Relaxed);
+        asker.thread().unpark();
+        result
+    })
+}
+
+fn publish(slot: &DeviceSlot, counts: Option<DeviceCounts>) {
+    *slot.lock().unwrap_or_else(PoisonError::into_inner) = counts;
 }
 
 /// Takes what the device of a run counted, and ends it. One that ended before is a fault of the run, and not its user's wish.

@@ -79,7 +79,6 @@ pub fn merge(
         ledger: plan.parts.ledger,
         lateness,
         skipped: 0,
-        achieved_pps: None,
         faults: faults(&parts),
         notes: Vec::new(),
         queues: Vec::new(),
@@ -88,6 +87,7 @@ pub fn merge(
         cut: false,
         offered: None,
         frames: Vec::new(),
+        tallies: Vec::new(),
     };
     let again = || source(catalogue, experiment.resolve(run)?, run.seed);
     settle_into(&mut manifest, out, &again, outcome, slack)?;

@@ -156,8 +156,9 @@ pub(super) fn run(
     let order = RunOrder { plan: &transport, roles: task.roles, serve: task.serve, begin, until, stop, progress };
     let clocks = (!transport.kind.capabilities().own_time).then(|| watch(&transport, task.roles));
     let interfaces = open_interfaces(&transport, task.roles);
+    let counts = watched.as_ref().and_then(|ends| Some((ends.device.0.clone(), ends.device.1?)));
     let drive = |order: &RunOrder| real_time::run(plan.parts, opened, order, watched, &mut dir);
-    let (mut outcome, failure) = attend(device.as_ref(), &order, drive)?;
+    let (mut outcome, failure) = attend(device.as_ref(), &order, counts, drive)?;
     dismiss(device, &mut outcome);
     let summary = Summary::of(&outcome, reacts, transport.pacing == Pacing::Deadlines);
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();

@@ -1,59 +1,119 @@
-//! A run in real time in one line: what its process sent and received.
+//! A run in real time in a line per role: what its process sent and received.
 
 use std::fmt;
 
-use pktgen_core::time::{NS, Time};
+use pktgen_core::time::{NS, SECOND};
+use serde::Serialize;
 
-use crate::driver::real_time::RealOutcome;
+use crate::driver::real_time::{RealOutcome, RoleTally};
 
-/// What one process sent and received.
+/// What the roles of one process sent and received.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// Frames that each end sent and received, by the end's name.
-    pub ends: Vec<(String, u64, u64)>,
-    /// Updates that the workers sent, their bytes, and the time from the first to the last.
-    pub updates: Option<(u64, u64, Time)>,
-    /// Mean rate that the workers achieved, in packets/s.
-    pub achieved_pps: Option<f64>,
-    /// How late updates left, in ns: median, 99 %, latest; none without deadlines.
-    pub late_ns: Option<[u64; 3]>,
+    /// In the order in which frames meet them.
+    pub roles: Vec<RoleSummary>,
     /// Workers that react received nothing.
     pub unanswered: bool,
+}
+
+/// What one role did. None: not known, or of too few frames.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RoleSummary {
+    /// Workers, device or server.
+    pub role: &'static str,
+    /// Frames of any kind that its ends sent.
+    pub frames_sent: u64,
+    /// And received.
+    pub frames_received: u64,
+    /// What the rest is of: updates that workers sent, frames that a device received from the workers, or a server.
+    pub counted: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Time from the first of them to the last.
+    pub duration_s: Option<f64>,
+    /// Their mean rate in that time.
+    pub pps: Option<f64>,
+    /// The same in bits.
+    pub bps: Option<f64>,
+    /// How late they left: median.
+    pub late_p50_ns: Option<u64>,
+    /// 99 %.
+    pub late_p99_ns: Option<u64>,
+    /// The latest.
+    pub late_max_ns: Option<u64>,
+}
+
+impl RoleSummary {
+    /// Of the ends of this role, whose names begin with its own.
+    fn of(role: &'static str, tally: &RoleTally, outcome: &RealOutcome) -> Self {
+        let own = || outcome.frames.iter().filter(|(end, _)| end.starts_with(role)).map(|(_, counters)| counters);
+        let span = tally.first.map(|first| tally.last - first).filter(|span| *span > 0);
+        let rate = |n: u64| span.map(|span| n as f64 * SECOND as f64 / span as f64);
+        RoleSummary {
+            role,
+            frames_sent: own().map(|counters| counters.sent).sum(),
+            frames_received: own().map(|counters| counters.received).sum(),
+            counted: tally.frames,
+            bytes: tally.bytes,
+            duration_s: span.map(|span| span as f64 / SECOND as f64),
+            pps: rate(tally.frames.saturating_sub(1)),
+            bps: rate((tally.bytes - tally.last_bytes) * 8),
+            late_p50_ns: None,
+            late_p99_ns: None,
+            late_max_ns: None,
+        }
+    }
 }
 
 impl Summary {
     /// Of a run whose workers react to what comes back, or do not; `paced` by deadlines, or not.
     pub(super) fn of(outcome: &RealOutcome, reacts: bool, paced: bool) -> Self {
-        let late = &outcome.lateness;
-        let workers = outcome.frames.iter().find(|(end, _)| end == "workers");
-        Summary {
-            ends: outcome.frames.iter().map(|(end, own)| (end.clone(), own.sent, own.received)).collect(),
-            updates: outcome.offered,
-            achieved_pps: outcome.achieved_pps,
-            late_ns: (paced && !late.is_empty())
-                .then(|| [late.value_at_quantile(0.5), late.value_at_quantile(0.99), late.max()]),
-            unanswered: reacts && workers.is_some_and(|(_, own)| own.sent > 0 && own.received == 0),
+        let mut roles = Vec::new();
+        if let Some((tally, late)) = outcome.offered.as_ref().map(|tally| (tally, &outcome.lateness)) {
+            let known = paced && !late.is_empty();
+            roles.push(RoleSummary {
+                late_p50_ns: known.then(|| late.value_at_quantile(0.5)),
+                late_p99_ns: known.then(|| late.value_at_quantile(0.99)),
+                late_max_ns: known.then(|| late.max()),
+                ..RoleSummary::of("workers", tally, outcome)
+            });
         }
+        roles.extend(outcome.tallies.iter().map(|(role, tally)| RoleSummary::of(role, tally, outcome)));
+        let workers = outcome.frames.iter().find(|(end, _)| end == "workers");
+        let unanswered = reacts && workers.is_some_and(|(_, own)| own.sent > 0 && own.received == 0);
+        Summary { roles, unanswered }
+    }
+}
+
+impl Summary {
+    /// Mean rate that the workers achieved, in packets/s.
+    pub(super) fn achieved_pps(&self) -> Option<f64> {
+        self.roles.iter().find(|role| role.role == "workers")?.pps
+    }
+}
+
+impl fmt::Display for RoleSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RoleSummary { role, frames_sent, frames_received, counted, bytes, .. } = self;
+        let what = if *role == "workers" { "updates sent" } else { "frames heard" };
+        write!(f, "{role}: sent {frames_sent} frames, received {frames_received}; {counted} {what}, {bytes} B")?;
+        if let (Some(duration), Some(pps), Some(bps)) = (self.duration_s, self.pps, self.bps) {
+            write!(f, " in {duration:.3} s ({pps:.0} packets/s, {:.3} Mbit/s)", bps / 1e6)?;
+        }
+        if let (Some(p50), Some(p99), Some(most)) = (self.late_p50_ns, self.late_p99_ns, self.late_max_ns) {
+            let [p50, p99, most] = [p50, p99, most].map(|ns| ns as f64 * NS as f64 / 1e6);
+            write!(f, "; late by {p50:.1} us (median), {p99:.1} us (99 %), {most:.1} us (most)")?;
+        }
+        Ok(())
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ends =
-            self.ends.iter().map(|(end, sent, received)| format!("{end}: sent {sent} frames, received {received}"));
-        write!(f, "{}", ends.collect::<Vec<_>>().join("; "))?;
-        if let Some((updates, bytes, span)) = self.updates {
-            write!(f, "; {updates} updates of {bytes} B in {:.3} s", span as f64 / 1e12)?;
-        }
-        if let (Some(pps), Some((updates @ 1.., bytes, _))) = (self.achieved_pps, self.updates) {
-            let mbps = pps * bytes as f64 * 8.0 / updates as f64 / 1e6;
-            write!(f, " ({pps:.0} packets/s, {mbps:.3} Mbit/s)")?;
-        }
-        if let Some([median, most, latest]) = self.late_ns.map(|late| late.map(|ns| ns as f64 * NS as f64 / 1e6)) {
-            write!(f, "; late by {median:.1} us (median), {most:.1} us (99 %), {latest:.1} us (most)")?;
-        }
+        let lines: Vec<_> = self.roles.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))?;
         if self.unanswered {
-            write!(f, "; no answer came: are the device and the server running, and do frames come back?")?;
+            f.write_str("\nno answer came: are the device and the server running, and do frames come back?")?;
         }
         Ok(())
     }
@@ -64,23 +124,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_says_what_was_sent_how_fast_and_how_late() {
-        let whole = Summary {
-            ends: vec![("workers".into(), 11, 7)],
-            updates: Some((11, 1100, 1_000_000_000_000)),
-            achieved_pps: Some(10.0),
-            late_ns: Some([1500, 20_000, 3_000_000]),
-            unanswered: false,
+    fn a_line_says_what_a_role_moved_how_fast_and_how_late() {
+        let workers = RoleSummary {
+            role: "workers",
+            frames_sent: 11,
+            frames_received: 7,
+            counted: 11,
+            bytes: 1100,
+            duration_s: Some(1.0),
+            pps: Some(10.0),
+            bps: Some(8000.0),
+            late_p50_ns: Some(1500),
+            late_p99_ns: Some(20_000),
+            late_max_ns: Some(3_000_000),
         };
-        assert_eq!(
-            whole.to_string(),
-            "workers: sent 11 frames, received 7; 11 updates of 1100 B in 1.000 s (10 packets/s, 0.008 Mbit/s); late by 1.5 us \
-             (median), 20.0 us (99 %), 3000.0 us (most)"
-        );
-        let device = [("device.down".to_owned(), 7, 11), ("device.up".to_owned(), 11, 7)];
-        let part = Summary { ends: device.into(), updates: None, achieved_pps: None, late_ns: None, unanswered: false };
-        assert_eq!(part.to_string(), "device.down: sent 7 frames, received 11; device.up: sent 11 frames, received 7");
-        let alone = Summary { ends: vec![("workers".into(), 4, 0)], unanswered: true, ..part };
-        assert!(alone.to_string().starts_with("workers: sent 4 frames, received 0; no answer came"), "{alone}");
+        let line = "workers: sent 11 frames, received 7; 11 updates sent, 1100 B in 1.000 s (10 packets/s, 0.008 Mbit/s); late by \
+                    1.5 us (median), 20.0 us (99 %), 3000.0 us (most)";
+        assert_eq!(workers.to_string(), line);
+        let device = RoleSummary {
+            role: "device",
+            duration_s: None,
+            pps: None,
+            bps: None,
+            late_p50_ns: None,
+            ..workers.clone()
+        };
+        assert_eq!(device.to_string(), "device: sent 11 frames, received 7; 11 frames heard, 1100 B");
+        let both = Summary { roles: vec![workers, device.clone()], unanswered: true }.to_string();
+        assert!(both.starts_with(&format!("{line}\n{device}\nno answer came")), "{both}");
     }
 }

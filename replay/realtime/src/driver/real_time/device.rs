@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 
 use pktgen_core::Result;
 use pktgen_core::record::Reason;
-use pktgen_core::time::{NEVER, SECOND, Time};
+use pktgen_core::time::{NEVER, Time};
 use pktgen_core::topology::{NodeId, Role, Topology};
 
 use super::frames::Waiting;
 use super::shared::PATIENCE;
-use super::{RealOutcome, Shared, lost};
+use super::{LOOK, RealOutcome, RoleTally, Shared, lost};
 use crate::capture::DeviceRows;
 use crate::driver::admit::admit;
 use crate::endpoint::Facts;
@@ -50,6 +50,8 @@ pub(super) struct DeviceRole<'a> {
     downlink_bytes: u64,
     /// When losses were last looked at.
     looked: Time,
+    /// What came from the workers.
+    tally: RoleTally,
 }
 
 /// The device's ends of its two cables.
@@ -90,6 +92,7 @@ impl<'a> DeviceRole<'a> {
             foreign: 0,
             downlink_bytes: 0,
             looked: 0,
+            tally: RoleTally::default(),
         }
     }
 
@@ -149,7 +152,7 @@ impl<'a> DeviceRole<'a> {
 
     /// Reports losses now and then: reading them takes a system call or two.
     fn look(&mut self, shared: &Shared, now: Time) {
-        if now - self.looked > SECOND {
+        if now - self.looked > LOOK {
             self.looked = now;
             let lost: u64 = self.wires.iter_mut().map(|wire| wire.counters().receive_dropped).sum();
             shared.live.lost.fetch_max(lost, Ordering::Relaxed);
@@ -182,6 +185,9 @@ impl<'a> DeviceRole<'a> {
             let now = shared.clock.now();
             self.regroup(now);
             self.batch.iter_mut().for_each(|frame| frame.t = now);
+            if side == DOWN {
+                self.tally.burst(now, &self.batch);
+            }
             let DeviceRole { device, pool, out, touched, batch, .. } = self;
             device.call(pool, out, touched, |program, context| program.on_burst(batch, context));
             self.batch.clear();
@@ -224,6 +230,7 @@ impl<'a> DeviceRole<'a> {
         outcome.counters.downlink_bytes += self.downlink_bytes;
         self.device.program.counters().iter().for_each(|own| outcome.counters.count(own));
         outcome.counters.foreign += self.foreign;
+        outcome.tallies.push(("device", self.tally));
         for (name, wire) in ["device.down", "device.up"].into_iter().zip(&mut self.wires) {
             lost(name, wire.as_mut(), outcome);
         }

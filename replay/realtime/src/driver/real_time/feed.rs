@@ -163,9 +163,10 @@ impl Feeder {
         loop {
             // Read before the rings are: what was sent before comes back before.
             let pumps_over = shared.pumps.load(Ordering::Acquire) == 0;
+            let now = if shared.clock.file().is_some() { NEVER } else { shared.clock.now() };
             self.take_back();
             let idle = !self.write(pumps_over, shared, rows)?;
-            self.tell_counted(pumps_over);
+            self.tell_counted(pumps_over, now);
             let more = !shared.ending() && self.fill_all()?;
             if !more {
                 shared.fed_all.store(true, Ordering::Release);
@@ -180,14 +181,15 @@ impl Feeder {
         }
     }
 
-    /// Publishes up to when all that left is counted: up to a part that is being sent, or that is due later.
-    fn tell_counted(&self, over: bool) {
+    /// Publishes up to when all that left is counted, before what had come back by `now` was: up to the last row that is written,
+    /// or up to a part that is due later.
+    fn tell_counted(&self, over: bool, now: Time) {
         let Some(shown) = &self.shown else { return };
         let next = |lane: &Lane| self.under_way.get(lane.round).map_or(NEVER, |round| round.first);
         let first = self.lanes.iter().map(next).min().unwrap_or(NEVER);
         // Without deadlines frames leave before they are due.
-        let until = if self.paced || first == NEVER { first } else { self.latest };
-        shown.counted(if over { NEVER } else { until });
+        let until = if self.paced || first == NEVER { first.max(self.latest) } else { self.latest };
+        shown.counted(if over { NEVER } else { until.min(now) });
     }
 
     /// How late frames of a queue left: median, 99 %, latest.
@@ -340,13 +342,13 @@ impl Feeder {
                 }
                 t_sent if t_sent > until => break,
                 t_sent => {
+                    let late_ns = ((t_sent - frame.t) / NS).max(0) as u64;
                     if self.paced {
-                        let late_ns = ((t_sent - frame.t) / NS).max(0) as u64;
                         late_max = late_max.max(late_ns);
                         lane.lateness.saturating_record(late_ns);
                     }
                     if let Some(shown) = &self.shown {
-                        shown.count(row.tenant());
+                        shown.count(row.tenant(), late_ns);
                     }
                     self.latest = t_sent;
                     Some(t_sent)

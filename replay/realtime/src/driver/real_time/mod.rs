@@ -19,7 +19,7 @@ mod workers;
 
 pub(crate) use outcome::FIRST_LATE;
 pub use outcome::Progress;
-pub(crate) use outcome::RealOutcome;
+pub(crate) use outcome::{RealOutcome, RoleTally};
 pub(crate) use roles::FIRST_WAIT;
 pub use roles::{Roles, Serve, THREADS};
 pub(crate) use start::RunOrder;
@@ -27,5 +27,9 @@ pub(crate) use start::run;
 pub use start::{OpenedRoles, only_device, open};
 pub use thread::drop_privileges;
 
+/// Losses are looked at after so long.
+const LOOK: Time = 100 * MS;
+
 use outcome::{first_late, histogram, lost, rate, tell_lost};
+use pktgen_core::time::{MS, Time};
 use shared::Shared;

@@ -8,6 +8,7 @@ use pktgen_core::time::{NS, Time};
 use pktgen_core::{Error, Result};
 
 use super::Shared;
+use crate::frame::Frame;
 use crate::ledger::Ledger;
 use crate::transport::{Wire, WireCounters};
 
@@ -32,6 +33,35 @@ pub struct Progress {
     pub late_ns: u64,
     /// Time since the anchor.
     pub t: Time,
+    /// The run in real time has ended: nothing more comes.
+    pub over: bool,
+}
+
+/// What a role sent, or received, and when.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RoleTally {
+    /// Frames.
+    pub(crate) frames: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Bytes of the last, which ends the time and has none of its own.
+    pub(crate) last_bytes: u64,
+    /// When the first was, and the last.
+    pub(crate) first: Option<Time>,
+    pub(crate) last: Time,
+}
+
+impl RoleTally {
+    /// A burst that was received at `now`.
+    #[inline]
+    pub(super) fn burst(&mut self, now: Time, burst: &[Frame]) {
+        let Some(last) = burst.last() else { return };
+        self.frames += burst.len() as u64;
+        self.bytes += burst.iter().map(|frame| u64::from(frame.len)).sum::<u64>();
+        self.last_bytes = u64::from(last.len);
+        self.first.get_or_insert(now);
+        self.last = now;
+    }
 }
 
 /// How a run in real time ended.
@@ -44,8 +74,6 @@ pub(crate) struct RealOutcome {
     pub lateness: Histogram<u64>,
     /// Frames that were too late and were not sent.
     pub skipped: u64,
-    /// Mean rate between the first frame and the last, if there were two.
-    pub achieved_pps: Option<f64>,
     /// Reasons against the run's numbers.
     pub faults: Vec<Fault>,
     /// What its reader should know.
@@ -58,10 +86,12 @@ pub(crate) struct RealOutcome {
     pub interrupted: bool,
     /// The configured end came first.
     pub cut: bool,
-    /// Updates that the workers sent, their bytes, and the time from the first to the last.
-    pub offered: Option<(u64, u64, Time)>,
+    /// Updates that the workers sent.
+    pub offered: Option<RoleTally>,
     /// What each end counted, by its name.
     pub frames: Vec<(String, WireCounters)>,
+    /// What device and server received.
+    pub tallies: Vec<(&'static str, RoleTally)>,
 }
 
 impl RealOutcome {
@@ -71,7 +101,6 @@ impl RealOutcome {
             ledger,
             lateness: histogram()?,
             skipped: 0,
-            achieved_pps: None,
             faults: Vec::new(),
             notes: Vec::new(),
             queues: Vec::new(),
@@ -80,6 +109,7 @@ impl RealOutcome {
             cut: false,
             offered: None,
             frames: Vec::new(),
+            tallies: Vec::new(),
         })
     }
 }
@@ -90,15 +120,15 @@ pub(super) fn histogram() -> Result<Histogram<u64>> {
         .map_err(|e| Error::Invalid(format!("a histogram of lateness cannot be made: {e}")))
 }
 
-/// What workers achieved in the time between their first frame and their last, of `last` bytes.
-pub(super) fn rate(sent: u64, bytes: u64, last: u64, span: Time, outcome: &mut RealOutcome) {
-    outcome.offered = Some((sent, bytes, span));
-    let bytes = bytes - last;
+/// What workers achieved in the time between their first frame and their last.
+pub(super) fn rate(tally: RoleTally, outcome: &mut RealOutcome) {
+    outcome.offered = Some(tally);
+    let RoleTally { frames: sent, bytes, last_bytes, first, last } = tally;
+    let (bytes, span) = (bytes - last_bytes, last - first.unwrap_or(last));
     let seconds = span as f64 / 1e12;
     if seconds > 0.0 {
         // The last frame ends the time and has none of its own: `bytes` are those of the others.
         let (packets, bits) = ((sent - 1) as f64 / seconds, bytes as f64 * 8.0 / seconds);
-        outcome.achieved_pps = Some(packets);
         outcome.facts.push(("rate.achieved".into(), format!("{packets:.1} packets/s, {bits:.0} bit/s")));
     }
 }

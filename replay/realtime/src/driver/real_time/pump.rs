@@ -11,7 +11,7 @@ use pktgen_wire::wire::frame::HEAD;
 use pktgen_wire::wire::update::is_ack;
 
 use super::feed::{Chunk, Chunks, SKIPPED};
-use super::{RealOutcome, Shared, first_late, tell_lost};
+use super::{RealOutcome, RoleTally, Shared, first_late, tell_lost};
 use crate::frame::{BURST, Frame};
 use crate::transport::gather::counts;
 use crate::transport::{Late, Pacing, Submitted, Wait, Wire, WireCounters};
@@ -246,7 +246,10 @@ pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 
     if let Some(last) = pumps.iter().filter(|pump| pump.sent > 0).max_by_key(|pump| pump.last) {
         let bytes = pumps.iter().map(|pump| pump.bytes).sum::<u64>();
         let first = pumps.iter().filter_map(|pump| pump.first).min();
-        super::rate(sent, bytes, last.last_bytes, last.last - first.unwrap_or(last.last), outcome);
+        let (last_bytes, last) = (last.last_bytes, last.last);
+        super::rate(RoleTally { frames: sent, bytes, last_bytes, first, last }, outcome);
+    } else {
+        outcome.offered = Some(RoleTally::default());
     }
     let begun = pumps.iter().filter(|pump| pump.first.is_some()).min_by_key(|pump| pump.first);
     first_late(begun.and_then(|pump| pump.first_late), outcome);

@@ -9,7 +9,7 @@ use pktgen_wire::wire::update::digest;
 
 use super::frames::{Noted, Waiting};
 use super::shared::PATIENCE;
-use super::{RealOutcome, Shared, lost};
+use super::{LOOK, RealOutcome, RoleTally, Shared, lost};
 use crate::capture::ServerRows;
 use crate::driver::admit::admit;
 use crate::endpoint::{Facts, Host, Server};
@@ -33,6 +33,9 @@ pub(super) struct ServerRole<'a> {
     counters: Counters,
     /// Time that it worked.
     busy: Time,
+    tally: RoleTally,
+    /// When losses were last looked at.
+    looked: Time,
     /// Where live statistics are published, if they are.
     shown: Option<Feed>,
 }
@@ -58,6 +61,8 @@ impl<'a> ServerRole<'a> {
             packets: 0,
             counters: Counters::default(),
             busy: 0,
+            tally: RoleTally::default(),
+            looked: 0,
             shown: None,
         }
     }
@@ -86,6 +91,7 @@ impl<'a> ServerRole<'a> {
             if found > 0 {
                 let now = shared.clock.now();
                 self.batch.iter_mut().for_each(|frame| frame.t = now);
+                self.tally.burst(now, &self.batch);
                 self.server.on_burst(self.facts.server, &self.batch, &mut self.pool, &mut self.host);
                 self.batch.clear();
                 self.busy += shared.clock.now() - now;
@@ -108,11 +114,20 @@ impl<'a> ServerRole<'a> {
             // What is due and not taken for long waits for a peer that is gone.
             if found + sent > 0 || (self.waiting.len() > 0 && now - moved < PATIENCE) {
                 quiet_since = now;
+                self.look(shared, now);
             } else if shared.over(quiet_since) || ended {
                 return Ok(());
             } else {
                 shared.idle(self.wire.as_mut(), self.server.next_wake())?;
             }
+        }
+    }
+
+    /// Reports losses now and then: reading them takes a system call.
+    fn look(&mut self, shared: &Shared, now: Time) {
+        if now - self.looked > LOOK {
+            self.looked = now;
+            shared.live.lost_server.store(self.wire.counters().receive_dropped, Ordering::Relaxed);
         }
     }
 
@@ -158,6 +173,7 @@ impl<'a> ServerRole<'a> {
         if !outcome.cut && !outcome.interrupted {
             outcome.faults.extend(end.unfinished.map(|why| Fault::Unfinished { why }));
         }
+        outcome.tallies.push(("server", self.tally));
         lost("server", self.wire.as_mut(), outcome);
     }
 }

@@ -52,7 +52,9 @@ pub(super) struct Shared<'a> {
 pub(super) struct Live {
     pub(super) sent: AtomicU64,
     pub(super) received: AtomicU64,
+    /// Frames that the ends of the device lost, and those of the server.
     pub(super) lost: AtomicU64,
+    pub(super) lost_server: AtomicU64,
     /// Attempts of the workers to send that the kernel or a card refused.
     pub(super) refused: AtomicU64,
     /// Latest frame since it was last looked at.
@@ -182,9 +184,10 @@ impl<'a> Shared<'a> {
             received: live.received.load(Ordering::Acquire),
             sent: live.sent.load(Ordering::Relaxed),
             refused: live.refused.load(Ordering::Relaxed),
-            lost: live.lost.load(Ordering::Relaxed),
+            lost: live.lost.load(Ordering::Relaxed) + live.lost_server.load(Ordering::Relaxed),
             late_ns: live.late_ns.swap(0, Ordering::Relaxed),
             t: self.clock.now(),
+            over: false,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use pktgen_core::record::Fault;
-use pktgen_core::time::{MS, Time};
+use pktgen_core::time::{MS, NS, Time};
 use pktgen_core::topology::{NodeId, Role, Topology};
 use pktgen_core::{Error, Result};
 
@@ -26,7 +26,7 @@ use crate::transport::middleware::{self, Site};
 use crate::transport::{End, Nowhere, Pacing, Ports, TransportPlan, Wire};
 
 /// How often progress is reported.
-const TELL: Duration = Duration::from_millis(100);
+const TELL: Time = 100 * MS;
 /// Time begins so long after the threads are started.
 const LEAD: Time = 20 * MS;
 
@@ -266,7 +266,7 @@ impl<'a> RunRoles<'a> {
     }
 
     /// What is sent and where it ends is shown to those who look on.
-    fn show(&mut self, Ends { sent, feed }: Ends) {
+    fn show(&mut self, Ends { sent, feed, .. }: Ends) {
         let (server, workers) = if self.server.is_some() { (Some(feed), None) } else { (None, Some(feed)) };
         match &mut self.workers {
             Some(Senders::Open(feeder, ..)) => feeder.show(sent),
@@ -439,15 +439,17 @@ fn start<'scope, 'env>(
     Ok(())
 }
 
-/// Reports the progress of the run until it has `ended`, and once more then. Reports are drawn and served, which must not keep a role from
-/// a core.
+/// Reports the progress of the run at whole tenths of a second of its time until it has `ended`, and once more then. Reports are drawn
+/// and served, which must not keep a role from a core.
 fn tell(ended: &AtomicBool, shared: &Shared, progress: &(dyn Fn(Progress) + Sync)) {
     // Where that is refused, it is done like other work; the roles fail where rights cannot be given up.
     let _ = (thread::give_way(), thread::drop_privileges(&[]));
     while !ended.load(Ordering::Relaxed) {
-        std::thread::park_timeout(TELL);
+        let rest = TELL - shared.clock.now() % TELL;
+        std::thread::park_timeout(Duration::from_nanos((rest / NS).max(1) as u64));
         progress(shared.progress());
     }
+    progress(Progress { over: true, ..shared.progress() });
 }
 
 /// Waits for the threads.

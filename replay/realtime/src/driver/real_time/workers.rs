@@ -13,7 +13,7 @@ use pktgen_wire::wire::update::digest;
 
 use super::frames::Waiting;
 use super::shared::PATIENCE;
-use super::{RealOutcome, Shared, first_late, histogram, lost, rate};
+use super::{RealOutcome, RoleTally, Shared, first_late, histogram, lost, rate};
 use crate::capture::WorkerRows;
 use crate::driver::admit::admit;
 use crate::endpoint::{Delivery, Facts, Host, Workers};
@@ -238,7 +238,7 @@ impl<'a> WorkersRole<'a> {
             let Some(row) = row else { return Ok(()) };
             updates += 1;
             if let Some(shown) = shown {
-                shown.count(row.tenant());
+                shown.count(row.tenant(), late);
             }
             first_late.get_or_insert(t_sent - frame.t);
             *last_bytes = u64::from(frame.len);
@@ -300,8 +300,9 @@ impl<'a> WorkersRole<'a> {
         outcome.faults.extend(self.fault.take());
         outcome.faults.extend(end.faults(!self.cut && !outcome.interrupted));
         outcome.faults.extend(end.failure.map(|why| Fault::WorkersStopped { why }));
-        let span = self.last_update - self.first.min(self.last_update);
-        rate(self.sent, self.bytes, self.last_bytes, span, outcome);
+        let first = (self.sent > 0).then_some(self.first);
+        let (last_bytes, last) = (self.last_bytes, self.last_update);
+        rate(RoleTally { frames: self.sent, bytes: self.bytes, last_bytes, first, last }, outcome);
         first_late(self.first_late, outcome);
         lost("workers", self.wire.as_mut(), outcome);
     }
