@@ -2,6 +2,7 @@
 
 mod certify;
 mod completions;
+mod control;
 mod convert;
 mod device;
 mod dump;
@@ -25,6 +26,7 @@ pub(crate) use certify::Certify;
 pub(crate) use completions::Completions;
 #[cfg(feature = "completions")]
 pub(crate) use completions::Form;
+pub(crate) use control::{Control, ControlCommand};
 pub(crate) use convert::Convert;
 pub(crate) use device::{Captured, Device, DeviceOf};
 pub(crate) use dump::Dump;
@@ -84,6 +86,8 @@ pub(crate) enum Command {
     Target(Target),
     /// Run the parameter server of an experiment (receive, answer, record), or record every frame of an interface
     Capture(Capture),
+    /// Steer a run in progress that was started with --control: pause, rate, stop (docs/control.md)
+    Control(Control),
     /// Join the shards of a sweep, or the run dirs of workers, device and server into one whose balance closes
     Merge(Merge),
     /// Metrics of run dirs, of captures (pcap, pcapng), or of tables made of them

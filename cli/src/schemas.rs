@@ -19,6 +19,8 @@ kinds! {
     CERTIFICATE = "certificate" / 1, "the whole of `pktgen certify`";
     CLAUSE = "clause" / 1, "a clause: `pktgen certify --list`";
     CLAUSE_VERDICT = "clause_verdict" / 1, "one clause of `pktgen certify`";
+    CONTROL_EVENT = "control_event" / 1, "a line of `pktgen control RUN events`";
+    CONTROL_REPLY = "control_reply" / 1, "the reply to `pktgen control`";
     COUNTED = "counted" / 1, "frames that `pktgen capture --iface --count-only` counted";
     DEFINITION = "definition" / 1, "a metric, column, code or name: `pktgen explain`";
     DEVICE_CHECK = "device_check" / 1, "one line of `pktgen device check`";

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pktgen_core::record::Note;
 use pktgen_core::{Error, Result};
 use pktgen_report::sweep::data::name_of;
 use pktgen_report::sweep::data::{Labels, RunSummary, VARIANT};
@@ -66,6 +67,15 @@ pub(crate) fn place(run: &RunSummary, across: bool) -> Labels {
     labels.map(|(axis, value)| (axis.clone(), value.clone())).collect()
 }
 
+/// Whether it was steered while it lasted: its rate is its own, whatever its seed.
+pub(crate) fn is_steered(run: &RunSummary) -> bool {
+    let steered = |note: &Note| match note {
+        Note::OfPart { note, .. } => matches!(**note, Note::Steered { .. }),
+        note => matches!(note, Note::Steered { .. }),
+    };
+    run.validity.notes.iter().any(steered)
+}
+
 /// Runs of `side` by labels and seed; invalid ones and second ones go to `unpaired`.
 fn by_place<'a>(side: &'a Side, across: bool, unpaired: &mut Vec<Unpaired>) -> BTreeMap<(Labels, u64), &'a RunSummary> {
     let mut runs: BTreeMap<(Labels, u64), &RunSummary> = BTreeMap::new();
@@ -75,6 +85,10 @@ fn by_place<'a>(side: &'a Side, across: bool, unpaired: &mut Vec<Unpaired>) -> B
         };
         if !run.validity.is_valid() {
             leave("it is invalid".to_owned());
+            continue;
+        }
+        if is_steered(run) {
+            leave("it was steered while it lasted: its rate is its own".to_owned());
             continue;
         }
         let key = (place(run, across), run.seed);
@@ -112,8 +126,8 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     }
     said.unpaired.extend(olds.values().map(|run| lonely(old, run, new)));
     said.points = points.len();
-    let invalid = [old, new].iter().any(|side| side.sweep.runs.iter().any(|run| !run.validity.is_valid()));
-    if points.is_empty() && !invalid {
+    let left = |run: &RunSummary| !run.validity.is_valid() || is_steered(run);
+    if points.is_empty() && ![old, new].iter().any(|side| side.sweep.runs.iter().any(left)) {
         return Err(Error::config(refusal(old, new)));
     }
     Ok(Paired { points, said })

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::Side;
 use super::effect::{Differences, Sample, resamples};
 use super::judge::holm;
-use super::pairs::place;
+use super::pairs::{is_steered, place};
 use super::rules::{Band, Direction, Rule, Rules};
 
 /// The order by one metric.
@@ -95,7 +95,7 @@ fn across_all(sides: &[Side]) -> bool {
 fn common(sides: &[Side], metric: &str, across: bool) -> Vec<(Labels, Vec<Seeds>)> {
     let mut points: Vec<(Labels, Vec<Seeds>)> = Vec::new();
     for (i, side) in sides.iter().enumerate() {
-        for run in side.sweep.runs.iter().filter(|run| run.validity.is_valid()) {
+        for run in side.sweep.runs.iter().filter(|run| run.validity.is_valid() && !is_steered(run)) {
             let Some(value) = run.scalars.get(metric) else { continue };
             let labels = place(run, across);
             let at = points.iter().position(|(known, _)| *known == labels).unwrap_or_else(|| {

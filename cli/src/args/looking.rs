@@ -22,4 +22,10 @@ pub(crate) struct Looking {
     /// Where --stats writes: FILE.csv, FILE.jsonl, or - for JSON lines on standard output [default: -]
     #[arg(long, value_name = "FILE", requires = "stats")]
     pub(crate) stats_to: Option<PathBuf>,
+    /// Let the run be steered by a Unix socket, at PATH or in the user's runtime folder (pktgen control, docs/control.md)
+    #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    pub(crate) control: Option<Option<PathBuf>>,
+    /// Send nothing until told to begin, by --control or a key of --tui
+    #[arg(long)]
+    pub(crate) hold: bool,
 }

@@ -2,6 +2,7 @@
 //!
 //! Called by the commands that run something, with how far it is, ten times a second. Nothing here is on the packet path.
 
+mod control;
 mod prometheus;
 mod screen;
 mod stats;
@@ -20,9 +21,12 @@ use pktgen_core::{Error, Result};
 use pktgen_realtime::driver::real_time::Progress;
 use pktgen_realtime::live::{Glance, View};
 use pktgen_realtime::run::Experiment;
+use pktgen_realtime::steer::Steering;
 
 use crate::args::Looking;
 use crate::ui::{Ui, live};
+pub(crate) use control::VERSION as CONTROL_VERSION;
+use control::{ControlServer, ControlSocket};
 use prometheus::Exporter;
 use screen::Screen;
 use stats::StatsWriter;
@@ -40,6 +44,8 @@ pub(crate) struct Live {
     screen: Option<Mutex<Screen>>,
     exporter: Option<Exporter>,
     stats: Option<Mutex<StatsWriter>>,
+    steering: Option<Arc<Steering>>,
+    control: Option<ControlServer>,
     /// Clusters that were warned of.
     said: Mutex<BTreeSet<u16>>,
     /// It was said that nothing leaves.
@@ -73,14 +79,21 @@ impl Live {
             ));
         }
         let stats = every.map(|_| StatsWriter::open(flags.stats_to.as_deref())).transpose()?.map(Mutex::new);
+        if flags.hold && !flags.tui && flags.control.is_none() {
+            return Err(Error::config("--hold: nothing could tell the run to begin; give --control or --tui too"));
+        }
+        let view = Arc::new(View::with_intervals(every));
+        let (steering, control) = steer(flags, &stop, &view, ui)?;
         let exporter = flags.metrics.map(Exporter::serve).transpose()?;
         let screen = flags.tui.then(Screen::open).transpose()?.map(Mutex::new);
         Ok(Live {
-            view: Arc::new(View::with_intervals(every)),
+            view,
             stop,
             screen,
             exporter,
             stats,
+            steering,
+            control,
             said: Mutex::default(),
             refused: AtomicBool::new(false),
         })
@@ -88,19 +101,30 @@ impl Live {
 
     /// The experiment, being looked at.
     pub(crate) fn watch(&self, experiment: Experiment) -> Result<Experiment> {
-        if self.stats.is_some() && !experiment.is_real_time()? {
-            return Err(Error::config(
-                "--stats: these runs are in virtual time, which has no intervals to wait for; leave it out, or give transport.kind of a \
-                 transport in real time (pktgen list transports)",
-            ));
+        let flag = match (&self.stats, &self.control) {
+            (Some(_), _) => Some("--stats"),
+            (None, Some(_)) => Some("--control"),
+            (None, None) => None,
+        };
+        if let Some(flag) = flag
+            && !experiment.is_real_time()?
+        {
+            return Err(Error::config(format!(
+                "{flag}: these runs are in virtual time, where nothing waits; leave it out, or give transport.kind of a transport in real \
+                 time (pktgen list transports)"
+            )));
         }
-        Ok(experiment.watched_by(self.view.clone()))
+        let experiment = experiment.watched_by(self.view.clone());
+        Ok(match &self.steering {
+            Some(steering) => experiment.steered_by(steering.clone()),
+            None => experiment,
+        })
     }
 
     /// Ends looking on. Returns the exit code.
     pub(crate) fn end(self, ui: &Ui) -> u8 {
-        let Live { screen, exporter, stats, .. } = self;
-        drop((screen, exporter));
+        let Live { screen, exporter, stats, control, .. } = self;
+        drop((screen, exporter, control));
         stats.map_or(0, |stats| stats.into_inner().unwrap_or_else(PoisonError::into_inner).end(ui))
     }
 
@@ -127,7 +151,11 @@ impl Live {
             bar.suspend(|| stats.write(name, interval, ui));
         }
         if let Some(screen) = &self.screen {
-            screen.lock().unwrap_or_else(PoisonError::into_inner).show(glance.as_ref(), &self.stop);
+            screen.lock().unwrap_or_else(PoisonError::into_inner).show(
+                glance.as_ref(),
+                &self.stop,
+                self.steering.as_deref(),
+            );
             return;
         }
         let agreed = glance.as_ref().map_or(progress, |glance| &glance.progress);
@@ -155,4 +183,24 @@ impl Live {
             }
         }
     }
+}
+
+/// What steers the runs, for keys and the socket, if there are any.
+fn steer(
+    flags: &Looking,
+    stop: &Arc<AtomicBool>,
+    view: &Arc<View>,
+    ui: &Ui,
+) -> Result<(Option<Arc<Steering>>, Option<ControlServer>)> {
+    let Some(chosen) = &flags.control else {
+        let steering = || Steering::new(stop.clone(), view.clone(), flags.hold, None, Box::new(|_, _| {}));
+        return Ok((flags.tui.then(|| Arc::new(steering())), None));
+    };
+    let socket = ControlSocket::bind(chosen.as_deref())?;
+    let path = socket.path().to_owned();
+    ui.note(&format!("control: {}", path.display()));
+    let tell = Box::new(socket.events());
+    let steering = Arc::new(Steering::new(stop.clone(), view.clone(), flags.hold, Some(path), tell));
+    let server = socket.serve(steering.clone())?;
+    Ok((Some(steering), Some(server)))
 }

@@ -6,6 +6,7 @@ mod captured;
 mod certify;
 mod compare;
 mod completions;
+mod control;
 mod demo;
 mod device;
 mod dissector;
@@ -46,6 +47,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Replay(args) => replay::run(args, ui),
         Command::Target(args) => target::run(args, ui),
         Command::Capture(args) => capture::run(args, ui),
+        Command::Control(args) => control::run(&args, ui),
         Command::Merge(args) => merge::run(&args, ui),
         Command::Analyze(args) => analyze::run(*args, ui),
         Command::Query(args) => query::run(&args, ui),

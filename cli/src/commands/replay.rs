@@ -23,8 +23,13 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
         ui.result(experiment.config(&experiment.runs[0])?.trim_end());
         return Ok(0);
     }
-    if args.looking.stats.is_some() && (args.dry_run || args.find.find_rate || args.shard.is_some()) {
-        return Err(Error::config("--stats: it is not for --dry-run, --find-rate and --shard; leave it out"));
+    if args.dry_run || args.find.find_rate || args.shard.is_some() {
+        let flags = [(args.looking.stats.is_some(), "--stats"), (args.looking.control.is_some(), "--control")];
+        if let Some((_, flag)) = flags.into_iter().find(|(given, _)| *given) {
+            return Err(Error::config(format!(
+                "{flag}: it is not for --dry-run, --find-rate and --shard; leave it out"
+            )));
+        }
     }
     if args.dry_run {
         return dry_run::run(&experiment, args.frames.into(), ui);

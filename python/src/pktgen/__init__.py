@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from ._analysis import Analysis, analyze
 from ._compare import Comparison, compare
+from ._control import Control, ControlEvent, ControlState
 from ._errors import HostError, InvalidRunError, InvalidRunWarning, PktgenError, PktgenWarning, UsageError
 from ._keys import codes, configs, explain, settings
 from ._sweep import Run, Sweep, Verdict, open, query, run
@@ -18,6 +19,7 @@ except PackageNotFoundError:  # from a source tree
     __version__ = "0"
 
 __all__ = [
-    "Analysis", "Comparison", "HostError", "InvalidRunError", "InvalidRunWarning", "Note", "PktgenError", "PktgenWarning", "Run",
-    "Sweep", "UsageError", "Verdict", "analyze", "binary", "codes", "compare", "configs", "explain", "open", "query", "run", "settings",
+    "Analysis", "Comparison", "Control", "ControlEvent", "ControlState", "HostError", "InvalidRunError", "InvalidRunWarning",
+    "Note", "PktgenError", "PktgenWarning", "Run", "Sweep", "UsageError", "Verdict", "analyze", "binary", "codes", "compare",
+    "configs", "explain", "open", "query", "run", "settings",
 ]

@@ -131,6 +131,7 @@ impl View {
             expected,
             sees,
             totals: RawTotals::default(),
+            base: RawTotals::default(),
             intervals: self.every.map(Intervals::new),
             device: device.clone(),
             deliveries,
@@ -146,6 +147,13 @@ impl View {
         Ends { feed: Feed { ring, skipped }, sent, device: (device, self.every) }
     }
 
+    /// Counts from 0 from now on, in totals; the records keep everything.
+    pub fn reset(&self) {
+        if let Some(watched) = self.watched.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            watched.base = watched.totals;
+        }
+    }
+
     /// The current statistics; none before the first run.
     pub fn look(&self, progress: &Progress) -> Option<Glance> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|watched| watched.look(progress))
@@ -159,6 +167,8 @@ struct Watched {
     sees: Sees,
     /// What was counted up to the last look.
     totals: RawTotals,
+    /// What totals leave out: it was counted before they were reset.
+    base: RawTotals,
     intervals: Option<Intervals>,
     device: DeviceSlot,
     deliveries: Consumer<Delivered>,
@@ -227,7 +237,12 @@ impl Watched {
         }
         let interval = self.intervals.as_mut().and_then(|intervals| {
             let device = || self.device.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            intervals.turn((progress.t, progress.over), &self.totals, (self.sees, &self.sent.late), device)
+            intervals.turn(
+                (progress.t, progress.over),
+                (&self.totals, &self.base),
+                (self.sees, &self.sent.late),
+                device,
+            )
         });
         let seen = |(id, cluster): (usize, &mut Cluster)| {
             cluster.age.advance(now);
@@ -247,6 +262,7 @@ impl Watched {
             skipped: self.totals.unread,
             warnings: self.warnings.clone(),
             refused: self.refused,
+            totals: self.totals.since(&self.base).known(self.sees),
             interval,
         }
     }
@@ -324,6 +340,8 @@ pub struct Glance {
     pub warnings: Vec<Warning>,
     /// The workers' wire took nothing in that time.
     pub refused: Option<Refused>,
+    /// Counts since the run began, or since they were reset.
+    pub totals: LiveTotals,
     /// The interval that is over, if one is.
     pub interval: Option<StatsInterval>,
 }

@@ -39,6 +39,7 @@ use crate::driver::real_time::{Progress, Roles, Serve};
 use crate::launch::LaunchedDevice;
 use crate::live::{Sees, View};
 use crate::plan::{Plan, plan, prepare, prepare_share, source};
+use crate::steer::Steering;
 use crate::target::program::Expected;
 use crate::transport::Pacing;
 
@@ -71,6 +72,7 @@ pub struct Experiment {
     command: Vec<String>,
     studies: study::Studies,
     view: Option<Arc<View>>,
+    steering: Option<Arc<Steering>>,
     may_launch: bool,
 }
 
@@ -145,6 +147,7 @@ impl Experiment {
             command: Vec::new(),
             studies,
             view: None,
+            steering: None,
             may_launch: false,
         })
     }
@@ -183,6 +186,11 @@ impl Experiment {
     /// Publishes live statistics of its runs in real time to `view`.
     pub fn watched_by(self, view: Arc<View>) -> Self {
         Experiment { view: Some(view), ..self }
+    }
+
+    /// Lets `steering` change its runs in real time while they last.
+    pub fn steered_by(self, steering: Arc<Steering>) -> Self {
+        Experiment { steering: Some(steering), ..self }
     }
 
     fn resolve(&self, run: &Run) -> Result<Document> {
@@ -382,13 +390,16 @@ impl Experiment {
             )));
         }
         let roles = task.roles.of_run(plan.spec.transport.has_server, external)?;
-        let task = &Task { roles, ..*task };
+        let task = &Task { roles, steering: self.steering.as_deref(), ..*task };
         manifest.part = roles.part().map(str::to_owned);
         // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.
         let claim = claim(dir)?;
         let source = || Ok(share(source(self.catalogue, self.resolve(run)?, run.seed)?, task.share));
         let device = self.launch(&plan, task)?;
         manifest.host.extend(device.iter().flat_map(LaunchedDevice::facts));
+        if let (true, Some(socket)) = (plan.spec.is_real_time(), task.steering.and_then(Steering::socket)) {
+            manifest.host.insert("control.socket".into(), socket);
+        }
         let remote = simulated::open(&plan, run.seed, self.may_launch)?;
         let opened = plan.spec.is_real_time().then(|| real::open(&plan, source, task.roles)).transpose()?;
         let recorder = RunDir::create(claim, &manifest, plan.spec.wanted())?;
@@ -568,6 +579,8 @@ pub struct Task<'a> {
     pub meeting: Option<&'a Meeting>,
     /// When it ends, if it has no workers.
     pub serve: Serve,
+    /// Changes it while it lasts, if that is wanted.
+    pub steering: Option<&'a Steering>,
     /// Set when the user requests a stop.
     pub stop: &'a AtomicBool,
     /// Called with the progress of the run.
@@ -577,7 +590,15 @@ pub struct Task<'a> {
 impl<'a> Task<'a> {
     /// All of a run, by this process alone.
     pub fn whole(stop: &'a AtomicBool) -> Self {
-        Task { roles: Roles::ALL, share: Shard::WHOLE, meeting: None, serve: Serve::default(), stop, progress: &|_| {} }
+        Task {
+            roles: Roles::ALL,
+            share: Shard::WHOLE,
+            meeting: None,
+            serve: Serve::default(),
+            steering: None,
+            stop,
+            progress: &|_| {},
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pktgen_core::{Error, Result};
 use pktgen_realtime::live::Glance;
+use pktgen_realtime::steer::{SteerCommand, SteerState, Steering};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
@@ -28,6 +29,8 @@ pub(super) struct Screen {
     top: usize,
     /// The oldest models first, or by number.
     by_age: bool,
+    /// Why the last key did nothing.
+    refused: Option<String>,
     /// Updates sent so far, and how many between the last glances.
     sent: u64,
     rates: Vec<u64>,
@@ -40,11 +43,11 @@ impl Screen {
         enable_raw_mode().map_err(fails)?;
         execute!(stderr(), EnterAlternateScreen).map_err(fails)?;
         let terminal = Terminal::new(CrosstermBackend::new(stderr())).map_err(fails)?;
-        Ok(Screen { terminal, top: 0, by_age: false, sent: 0, rates: Vec::new() })
+        Ok(Screen { terminal, top: 0, by_age: false, refused: None, sent: 0, rates: Vec::new() })
     }
 
     /// Draws, and reads the keys that were pressed. A terminal that went away does not end a run.
-    pub(super) fn show(&mut self, glance: Option<&Glance>, stop: &AtomicBool) {
+    pub(super) fn show(&mut self, glance: Option<&Glance>, stop: &AtomicBool, steering: Option<&Steering>) {
         let clusters = glance.map_or(0, |glance| glance.clusters.len());
         while event::poll(Duration::ZERO).unwrap_or(false) {
             let Ok(Event::Key(key)) = event::read() else { continue };
@@ -58,15 +61,34 @@ impl Screen {
                 KeyCode::Char('a') => self.by_age = !self.by_age,
                 KeyCode::Down | KeyCode::Char('j') => self.top = (self.top + 1).min(clusters.saturating_sub(1)),
                 KeyCode::Up | KeyCode::Char('k') => self.top = self.top.saturating_sub(1),
+                KeyCode::Char(key) => self.steer(key, steering),
                 _ => {}
             }
         }
         if let Some(glance) = glance {
             self.remember(glance.progress.sent);
         }
-        let Screen { terminal, top, by_age, rates, .. } = self;
-        let ending = stop.load(Ordering::Relaxed);
-        let _ = terminal.draw(|frame| draw(frame, glance, (*top, *by_age), rates, ending));
+        let Screen { terminal, top, by_age, rates, refused, .. } = self;
+        let steered = steering.map(Steering::state).map_or_else(String::new, |state| steered(&state));
+        let state = if stop.load(Ordering::Relaxed) { "   ending" } else { &steered };
+        let _ = terminal.draw(|frame| draw(frame, glance, (*top, *by_age), rates, (state, refused.as_deref())));
+    }
+
+    /// What a key changes of the run.
+    fn steer(&mut self, key: char, steering: Option<&Steering>) {
+        let Some(steering) = steering else { return };
+        let command = match key {
+            ' ' | 'p' if steering.state().held => SteerCommand::Resume,
+            ' ' | 'p' => SteerCommand::Pause,
+            's' => SteerCommand::Resume,
+            '+' => SteerCommand::Factor(1.1),
+            '-' => SteerCommand::Factor(1.0 / 1.1),
+            '*' => SteerCommand::Factor(2.0),
+            '/' => SteerCommand::Factor(0.5),
+            'r' => SteerCommand::Reset,
+            _ => return,
+        };
+        self.refused = steering.apply(command).err();
     }
 
     fn remember(&mut self, sent: u64) {
@@ -85,15 +107,32 @@ impl Drop for Screen {
     }
 }
 
-fn draw(frame: &mut Frame, glance: Option<&Glance>, (top, by_age): (usize, bool), rates: &[u64], ending: bool) {
-    let warned = glance.map_or(0, |glance| glance.warnings.len().min(3) + usize::from(glance.refused.is_some())) as u16;
+/// How a run is steered, behind its name; nothing if it is not.
+fn steered(state: &SteerState) -> String {
+    match (state.held, state.speed) {
+        (true, _) => "   paused".to_owned(),
+        (false, Some(speed)) if speed != 1.0 => format!("   {speed:.3} times its schedule"),
+        (false, None) => state.pps.map_or_else(String::new, |pps| format!("   at most {pps:.0} packets/s")),
+        _ => String::new(),
+    }
+}
+
+fn draw(
+    frame: &mut Frame,
+    glance: Option<&Glance>,
+    (top, by_age): (usize, bool),
+    rates: &[u64],
+    (state, key): (&str, Option<&str>),
+) {
+    let warned = glance.map_or(0, |glance| glance.warnings.len().min(3) + usize::from(glance.refused.is_some()));
+    let warned = (warned + usize::from(key.is_some())) as u16;
     let heights = [Constraint::Length(3), Constraint::Length(5), Constraint::Min(3), Constraint::Length(warned + 1)];
     let [head, chart, table, foot] = Layout::vertical(heights).areas(frame.area());
     let Some(glance) = glance else {
         return frame.render_widget(Paragraph::new("pktgen   waiting for a run in real time"), head);
     };
     let [first, second] = totals(glance);
-    let title = format!("pktgen   {}{}", glance.name, if ending { "   ending" } else { "" });
+    let title = format!("pktgen   {}{state}", glance.name);
     let head_lines = vec![Line::styled(title, Style::new().add_modifier(Modifier::BOLD)), first.into(), second.into()];
     frame.render_widget(Paragraph::new(head_lines), head);
     let shown = &rates[rates.len().saturating_sub(usize::from(chart.width))..];
@@ -102,9 +141,14 @@ fn draw(frame: &mut Frame, glance: Option<&Glance>, (top, by_age): (usize, bool)
     frame.render_widget(sparks, chart);
     frame.render_widget(clusters(glance, top, by_age), table);
     let refused = glance.refused.iter().map(ToString::to_string);
-    let said = refused.chain(glance.warnings.iter().map(ToString::to_string)).take(usize::from(warned));
+    let said = key
+        .map(str::to_owned)
+        .into_iter()
+        .chain(refused)
+        .chain(glance.warnings.iter().map(ToString::to_string))
+        .take(usize::from(warned));
     let mut lines: Vec<Line> = said.map(|text| Line::styled(text, Style::new().fg(Color::Red))).collect();
-    lines.push("q end   a oldest first   up/down scroll".into());
+    lines.push("q end   space pause   +/- rate by 10 %   *// by 2   r reset   a oldest first   up/down scroll".into());
     frame.render_widget(Paragraph::new(lines), foot);
 }
 

@@ -50,10 +50,10 @@ pub(super) fn totals(glance: &Glance) -> [String; 2] {
     [
         format!(
             "{seconds:.1} s   sent {} ({}/s)   received {}   lost {}   late <= {}",
-            count(progress.sent),
+            count(glance.totals.sent.unwrap_or(progress.sent)),
             count(rate as u64),
-            count(progress.received),
-            progress.lost,
+            count(glance.totals.received.unwrap_or(progress.received)),
+            glance.totals.lost.unwrap_or(progress.lost),
             human::show("ns", progress.late_ns as f64),
         ),
         format!(

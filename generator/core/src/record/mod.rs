@@ -30,8 +30,9 @@ pub use manifest::{
 };
 pub use older::Edition;
 pub use row::{
-    BOOKS, Book, ITERATIONS, Iteration, LANES, LaneWords, NAMES, NO_CLUSTER, Name, PAYLOADS, PacketId, PayloadPart,
-    RECEIVED, RESULTS, Received, Reply, Row, SCHEMA_VERSION, SENT, STAMPS, STATES, STREAMS, Sent, Stamp, State,
+    BOOKS, Book, CONTROLS, ITERATIONS, Iteration, LANES, LaneWords, NAMES, NO_CLUSTER, Name, PAYLOADS, PacketId,
+    PayloadPart, RECEIVED, RESULTS, Received, Reply, Row, SCHEMA_VERSION, SENT, STAMPS, STATES, STREAMS, Sent, Stamp,
+    State, SteeredRow,
 };
 pub use shard::{PLANNED, SweepShard, plan_hash};
 pub use stamps::{STAMPS_RECEIVED, STAMPS_SENT, StampClock};

@@ -69,6 +69,8 @@ pub const PAYLOADS: &str = "payloads";
 pub const LANES: &str = "lanes";
 /// Stream name of what the kernel or a card stamped, where it was asked for.
 pub const STAMPS: &str = "stamps";
+/// Stream name of how a run was steered, if it was.
+pub const CONTROLS: &str = "controls";
 /// Version of all schemas; a reader refuses a newer one.
 pub const SCHEMA_VERSION: u32 = 2;
 
@@ -259,6 +261,19 @@ rows! {
         t_recv: Time as "t_recv_ps" in PS, "When the packet's last bit arrived.";
         packet: Option<PacketId> as "packet" in NUMBER, "The packet that holds the same; empty if none is known to.";
         count: u16 as "count" in COUNT, "Updates that it represents; 0 if that is not known.";
+    }
+
+    /// A change of a run in progress.
+    SteeredRow = CONTROLS, "a run that was steered: a change, as `pktgen control` or a key asked for it", ordered by "t_ps" {
+        t: Time as "t_ps" in PS, "When it was asked for.";
+        applied: Time as "applied_ps" in PS, "From when on it is in force.";
+        schedule: Option<Time> as "schedule_ps" in PS,
+            "Time of the schedule then: what is scheduled from there on is due, and generated, as the row says. Empty of workers that react.";
+        held: bool as "held" in YES_NO, "Do workers send nothing from then on?";
+        speed: Option<f32> as "speed" in "ratio", "How fast the schedule goes when it is not held, against the experiment. Empty of workers that react.";
+        pps: Option<f32> as "pps" in "packets/s", "Mean rate that follows from it, or the cap of workers that react; empty where there is none.";
+        reset: bool as "reset" in YES_NO, "Were live counters reset?";
+        stopped: bool as "stopped" in YES_NO, "Was the run ended?";
     }
 
     /// A packet that should have been stamped.

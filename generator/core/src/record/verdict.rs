@@ -154,6 +154,10 @@ findings! {
         /// Generation times mean nothing.
         TopSpeed = "top_speed" {} =>
             "frames left as fast as they could: generation times are the schedule's, and ages mean nothing";
+        /// The run was changed while it lasted.
+        Steered = "steered" { changes: u64 } =>
+            "it was steered while it lasted ({changes} changes, in controls.parquet): its rate is not the experiment's, and it has no \
+             partner in comparisons";
         /// The run is a part.
         Part = "part" { part: String } => "the {part} part of a run; pktgen merge joins the parts and closes the balance";
         /// A clock of stamps cannot be compared.

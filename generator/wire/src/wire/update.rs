@@ -130,6 +130,14 @@ impl Header {
         at!(Header.reward).put(head, reward);
     }
 
+    /// Moves the generation time of an update in a payload; what is no update stays as it is.
+    #[inline]
+    pub fn date(payload: &mut [u8], generation: Time) {
+        if payload.len() >= UPDATE_HEAD && payload[0] == UPDATE {
+            at!(Header.generation).put(payload, generation);
+        }
+    }
+
     /// Reads the header of an update or an acknowledgement, whatever follows; none if the payload is too short for it.
     #[inline]
     pub fn peek(payload: &[u8]) -> Option<Self> {

@@ -16,4 +16,4 @@ pub use claim::{Claim, claim};
 pub use names::Names;
 pub(crate) use run_dir::PartDirs;
 pub use run_dir::{DeviceRows, Records, RunDir, ServerRows, Sides, Wanted, WorkerRows, recover};
-pub(crate) use run_dir::{join_records, write_manifest};
+pub(crate) use run_dir::{join_records, write_controls, write_manifest};

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use pktgen_core::record::{
     Book, Facts, Fault, FileDigests, ITERATIONS, Iteration, LANES, LaneWords, Manifest, NAMES, NO_CLUSTER, PAYLOADS,
-    PayloadPart, RESULTS, Received, Reply, Row, RunState, STAMPS, STATES, STREAMS, Sent, Stamp, State, Words, digest,
-    judge,
+    PayloadPart, RESULTS, Received, Reply, Row, RunState, STAMPS, STATES, STREAMS, Sent, Stamp, State, SteeredRow,
+    Words, digest, judge,
 };
 use pktgen_core::time::{NS, Time};
 use pktgen_core::whole::{copy_whole, write_whole};
@@ -105,6 +105,13 @@ pub struct Wanted {
     pub stamps: bool,
     /// And that it was sent?
     pub departures: bool,
+}
+
+/// Writes how the run in `dir` was steered.
+pub(crate) fn write_controls(dir: &Path, changes: &[SteeredRow], files: &mut FileDigests) -> Result<()> {
+    let mut stream = Stream::create(dir)?;
+    changes.iter().try_for_each(|row| stream.push(row))?;
+    stream.finish(dir, files).map(drop)
 }
 
 /// A run dir that is being written.

@@ -61,7 +61,7 @@ pub(super) struct RawTotals {
 }
 
 impl RawTotals {
-    fn since(&self, before: &RawTotals) -> RawTotals {
+    pub(super) fn since(&self, before: &RawTotals) -> RawTotals {
         RawTotals {
             t: self.t - before.t,
             sent: self.sent.saturating_sub(before.sent),
@@ -112,7 +112,7 @@ pub struct StatsInterval {
     pub last: bool,
     /// What was counted in it.
     pub during: LiveTotals,
-    /// What was counted since the run began.
+    /// What was counted since the run began, or since that was reset.
     pub total: LiveTotals,
     /// How late its frames left, in ns: median, 99 %, latest; none without deadlines, or without frames.
     pub late_ns: Option<[u64; 3]>,
@@ -141,7 +141,7 @@ impl Intervals {
     pub(super) fn turn(
         &mut self,
         (t, over): (Time, bool),
-        raw: &RawTotals,
+        (raw, base): (&RawTotals, &RawTotals),
         (sees, late): (Sees, &LateCounts),
         device: impl FnOnce() -> Option<DeviceCounts>,
     ) -> Option<StatsInterval> {
@@ -156,7 +156,7 @@ impl Intervals {
             end: raw.t,
             last: over,
             during: raw.since(&self.before).known(sees),
-            total: raw.known(sees),
+            total: raw.since(base).known(sees),
             late_ns: self.looks.since(late).filter(|_| sees.sends && sees.paced),
             unread: sees.receives().then_some(raw.unread - self.before.unread),
             device: device(),

@@ -221,7 +221,7 @@ impl Experiment {
             }
             let _over = Over(&over);
             let stop = if roles.workers { stop } else { &ended };
-            let task = Task { roles, share, meeting: Some(meeting), serve, stop, progress };
+            let task = Task { roles, share, meeting: Some(meeting), serve, steering: None, stop, progress };
             self.execute_part(run, &meeting.own_dir(), &task)
         })
     }

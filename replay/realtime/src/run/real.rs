@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
-use pktgen_core::record::{Counters, Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT};
+use pktgen_core::record::{
+    CONTROLS, Counters, Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT,
+};
 use pktgen_core::time::{NS, Time};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
@@ -14,7 +16,7 @@ use super::conclude::conclude;
 use super::launched::{attend, dismiss};
 use super::{Meeting, Summary, Task};
 use crate::capture::lateness::{LATENESS, describe, write_lateness};
-use crate::capture::{Records, RunDir, write_manifest};
+use crate::capture::{Records, RunDir, write_controls, write_manifest};
 use crate::clock::{RunClock, Watched, reading};
 use crate::driver::real_time::{self, OpenedRoles, RealOutcome, Roles, RunOrder};
 use crate::driver::virtual_time::Outcome;
@@ -22,6 +24,7 @@ use crate::launch::LaunchedDevice;
 use crate::live::Ends;
 use crate::plan::Plan;
 use crate::settle::settle;
+use crate::steer::{Steerable, Steering};
 use crate::transport::{End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters, card_clock};
 
 /// Refuses what real time cannot do, before anything is sent.
@@ -95,20 +98,45 @@ const LOOK: u64 = 100_000;
 /// Bytes on an Ethernet link beside a frame: FCS, preamble, gap.
 const BESIDE: u64 = 24;
 
-/// Refuses to send faster than the link is.
-fn check_link(transport: &TransportPlan, mut source: Box<dyn Source>) -> Result<()> {
+/// Packets and bits per second that the first updates of a schedule offer, bits as on a link; none if they are of one moment.
+fn offered(mut source: Box<dyn Source>) -> Option<(f64, f64)> {
     // The last update ends the time and has none of its own.
-    let (mut bits, mut own, mut first, mut last) = (0, 0, None, 0);
+    let (mut bits, mut own, mut first, mut last, mut count) = (0, 0, None, 0, 0u64);
     for _ in 0..LOOK {
         let Some(update) = source.peek() else { break };
         bits += own;
+        count += 1;
         own = (u64::from(update.bytes) + BESIDE) * 8;
         last = update.t_gen;
         first.get_or_insert(last);
         source.take(&mut []);
     }
     let span = last - first.unwrap_or(last);
-    if span > 0 { transport.check_link(bits as f64 * 1e12 / span as f64) } else { Ok(()) }
+    let per_second = |n: u64| n as f64 * 1e12 / span as f64;
+    (span > 0).then(|| (per_second(count - 1), per_second(bits)))
+}
+
+/// What of a run may be steered; none where it has no workers here, or the time is that of files.
+fn steerable(
+    name: String,
+    plan: &Plan,
+    source: &dyn Fn() -> Result<Box<dyn Source>>,
+    roles: Roles,
+) -> Result<Option<Steerable>> {
+    let transport = plan.spec.transport.clone();
+    if !roles.workers || transport.kind.capabilities().own_time {
+        return Ok(None);
+    }
+    let reacts = plan.parts.declared.reacts;
+    let offered = if reacts { None } else { Some(offered(source()?).unwrap_or((f64::INFINITY, 0.0))) };
+    Ok(Some(Steerable {
+        name,
+        offered,
+        frame_bits: ((transport.wire_bytes(plan.parts.frame_bytes) as u64 + BESIDE) * 8) as f64,
+        paced: transport.pacing == Pacing::Deadlines,
+        drops_late: reacts && transport.late != Late::CatchUp,
+        transport,
+    }))
 }
 
 /// Gets what this process's part of `plan` needs of the host, or refuses.
@@ -122,7 +150,8 @@ pub(super) fn open(plan: &Plan, source: impl Fn() -> Result<Box<dyn Source>>, ro
     }
     // Windows pace synchronous workers.
     if roles.workers && plan.spec.transport.pacing == Pacing::Deadlines && plan.spec.training.is_none() {
-        check_link(&plan.spec.transport, source()?)?;
+        // Not faster than the link is.
+        offered(source()?).map_or(Ok(()), |(_, bps)| plan.spec.transport.check_link(bps))?;
     }
     real_time::open(&plan.parts, &plan.spec.transport, roles)
 }
@@ -153,12 +182,20 @@ pub(super) fn run(
     };
     let meet = task.meeting.map(|meeting| move || meet(meeting));
     let begin = meet.as_ref().map(|meet| meet as &dyn Fn() -> Result<RunClock>);
-    let order = RunOrder { plan: &transport, roles: task.roles, serve: task.serve, begin, until, stop, progress };
+    let steerable = task.steering.map_or(Ok(None), |_| steerable(name(&path), &plan, &source, task.roles))?;
+    let steering = task.steering.zip(steerable).map(|(steering, plan)| {
+        steering.plan(plan);
+        steering
+    });
+    let order =
+        RunOrder { plan: &transport, roles: task.roles, serve: task.serve, begin, until, stop, steering, progress };
     let clocks = (!transport.kind.capabilities().own_time).then(|| watch(&transport, task.roles));
     let interfaces = open_interfaces(&transport, task.roles);
     let counts = watched.as_ref().and_then(|ends| Some((ends.device.0.clone(), ends.device.1?)));
     let drive = |order: &RunOrder| real_time::run(plan.parts, opened, order, watched, &mut dir);
-    let (mut outcome, failure) = attend(device.as_ref(), &order, counts, drive)?;
+    let driven = attend(device.as_ref(), &order, counts, drive);
+    let changes = steering.map(Steering::end).unwrap_or_default();
+    let (mut outcome, failure) = driven?;
     dismiss(device, &mut outcome);
     let summary = Summary::of(&outcome, reacts, transport.pacing == Pacing::Deadlines);
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
@@ -170,6 +207,11 @@ pub(super) fn run(
     dir.departed(&transport.departures.take())?;
     let (path, files) = dir.close()?;
     manifest.files = files;
+    if !changes.is_empty() {
+        write_controls(&path, &changes, &mut manifest.files)?;
+        manifest.clocks.insert(format!("{CONTROLS}.t_ps"), "monotonic".to_owned());
+        manifest.incidents.notes.insert(0, Note::Steered { changes: changes.len() as u64 });
+    }
     if task.roles.workers {
         let length = Duration::from_nanos((outcome.counters.end_ps / NS).max(0) as u64);
         let digest = write_lateness(&path, &outcome.lateness, length)?;
@@ -198,6 +240,11 @@ pub(super) fn run(
     }
     write_manifest(&path, manifest)?;
     failure.map_or(Ok(summary), |failure| Err(until_then(failure, &path)))
+}
+
+/// The name of a run dir.
+fn name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 /// The error that ended a run, with where its records are.

@@ -119,7 +119,8 @@ impl<'a> DeviceRole<'a> {
                     }
                     Ok(())
                 };
-                busy += self.waiting[side].send_due(now, self.wires[side].as_mut(), &mut self.pool, each)?.taken;
+                busy +=
+                    self.waiting[side].send_due((now, BURST), self.wires[side].as_mut(), &mut self.pool, each)?.taken;
             }
             let ports = self.device.ports.iter().map(|port| port.wake());
             let next = ports.chain(self.waiting.iter().map(Waiting::next)).min().unwrap_or(NEVER);

@@ -21,6 +21,7 @@ use crate::capture::WorkerRows;
 use crate::endpoint::{Host, Workers};
 use crate::frame::{BURST, Frame, Pool};
 use crate::live::SentBy;
+use crate::steer::Follower;
 /// Rounds that circulate.
 const CHUNKS: usize = 8;
 /// Most frames of a round, and about how many bytes.
@@ -103,6 +104,8 @@ pub(super) struct Feeder {
     cut: bool,
     /// Where live statistics are published, if they are.
     shown: Option<Arc<SentBy>>,
+    /// How the schedule is steered, if it may be.
+    steered: Option<Follower>,
 }
 
 impl Feeder {
@@ -146,6 +149,7 @@ impl Feeder {
             latest: 0,
             cut: false,
             shown: None,
+            steered: None,
         };
         // Before time begins, so that the first frames are not late.
         feeder.fill_all()?;
@@ -158,6 +162,17 @@ impl Feeder {
         self.shown = Some(sent);
     }
 
+    /// The schedule is steered.
+    pub(super) fn follow(&mut self, steered: Option<Follower>) {
+        self.steered = steered;
+    }
+
+    /// When what is scheduled for `t` is due.
+    #[inline]
+    fn due(&self, t: Time) -> Time {
+        self.steered.as_ref().map_or(t, |follower| follower.due(t))
+    }
+
     /// Works until every frame has left or the run ends.
     pub(super) fn run(&mut self, shared: &Shared, rows: &mut WorkerRows) -> Result<()> {
         loop {
@@ -165,6 +180,10 @@ impl Feeder {
             let pumps_over = shared.pumps.load(Ordering::Acquire) == 0;
             let now = if shared.clock.file().is_some() { NEVER } else { shared.clock.now() };
             self.take_back();
+            // Behind what came back: a change is published to this thread first.
+            if let Some(follower) = &mut self.steered {
+                follower.look(self.under_way.front().map_or(Time::MIN, |round| round.first));
+            }
             let idle = !self.write(pumps_over, shared, rows)?;
             self.tell_counted(pumps_over, now);
             let more = !shared.ending() && self.fill_all()?;
@@ -185,7 +204,7 @@ impl Feeder {
     /// or up to a part that is due later.
     fn tell_counted(&self, over: bool, now: Time) {
         let Some(shown) = &self.shown else { return };
-        let next = |lane: &Lane| self.under_way.get(lane.round).map_or(NEVER, |round| round.first);
+        let next = |lane: &Lane| self.under_way.get(lane.round).map_or(NEVER, |round| self.due(round.first));
         let first = self.lanes.iter().map(next).min().unwrap_or(NEVER);
         // Without deadlines frames leave before they are due.
         let until = if self.paced || first == NEVER { first.max(self.latest) } else { self.latest };
@@ -312,7 +331,9 @@ impl Feeder {
                 Some(chunk) if lane.at < chunk.sent.len() => {
                     return Next::Row(match chunk.sent[lane.at] {
                         UNSENT => Time::MIN,
-                        SKIPPED => chunk.frames[lane.at].t,
+                        SKIPPED => {
+                            self.steered.as_ref().map_or(chunk.frames[lane.at].t, |f| f.due(chunk.frames[lane.at].t))
+                        }
                         t_sent => t_sent,
                     });
                 }
@@ -329,20 +350,22 @@ impl Feeder {
         let Some(chunk) = part else { return Ok(0) };
         let mut late_max = 0;
         let all = chunk.rows.iter().zip(&chunk.frames).zip(&chunk.sent).skip(lane.at);
+        let due = |t: Time| self.steered.as_ref().map_or(t, |follower| follower.due(t));
         for ((row, frame), t_sent) in all {
+            let t_due = due(frame.t);
             let t_sent = match *t_sent {
                 UNSENT => {
                     lane.at += 1;
                     continue;
                 }
-                SKIPPED if frame.t > until => break,
+                SKIPPED if t_due > until => break,
                 SKIPPED => {
                     self.skipped += 1;
                     None
                 }
                 t_sent if t_sent > until => break,
                 t_sent => {
-                    let late_ns = ((t_sent - frame.t) / NS).max(0) as u64;
+                    let late_ns = ((t_sent - t_due) / NS).max(0) as u64;
                     if self.paced {
                         late_max = late_max.max(late_ns);
                         lane.lateness.saturating_record(late_ns);
@@ -355,7 +378,7 @@ impl Feeder {
                 }
             };
             lane.at += 1;
-            rows.sent(&Sent { t_sent, ..*row })?;
+            rows.sent(&Sent { t_sent, t_gen: due(row.t_gen), t_due: due(row.t_due), ..*row })?;
         }
         Ok(late_max)
     }

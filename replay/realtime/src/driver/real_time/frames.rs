@@ -60,17 +60,17 @@ impl<T> Waiting<T> {
         self.frames.pop_front()
     }
 
-    /// Submits what is due at `now`, at most a burst; `each` sees what was taken, whose buffers are then released, and
+    /// Submits what is due at `now`, at most `most` and a burst; `each` sees what was taken, whose buffers are then released, and
     /// whether a fault took it.
     #[inline]
     pub(super) fn send_due(
         &mut self,
-        now: Time,
+        (now, most): (Time, usize),
         wire: &mut dyn Wire,
         pool: &mut Pool,
         mut each: impl FnMut(Frame, T, bool) -> Result<()>,
     ) -> Result<Submitted> {
-        let due = self.frames.iter().take(BURST).take_while(|(frame, _)| frame.t <= now).count();
+        let due = self.frames.iter().take(most.min(BURST)).take_while(|(frame, _)| frame.t <= now).count();
         if due == 0 {
             return Ok(Submitted::default());
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pktgen_core::record::{Fault, QueueCounts};
-use pktgen_core::time::{NS, Time};
+use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::HEAD;
 use pktgen_wire::wire::update::is_ack;
@@ -13,6 +13,7 @@ use pktgen_wire::wire::update::is_ack;
 use super::feed::{Chunk, Chunks, SKIPPED};
 use super::{RealOutcome, RoleTally, Shared, first_late, tell_lost};
 use crate::frame::{BURST, Frame};
+use crate::steer::{COPIES, Copies, Follower};
 use crate::transport::gather::counts;
 use crate::transport::{Late, Pacing, Submitted, Wait, Wire, WireCounters};
 
@@ -53,10 +54,18 @@ impl Drop for Over<'_> {
     }
 }
 
+/// How far a schedule is, and when its next frame is due.
+struct Place {
+    reach: Time,
+    due: Time,
+}
+
 /// Workers of an open loop, as they send: those of one queue.
 pub(super) struct Pump {
     wire: Box<dyn Wire>,
     chunks: Chunks,
+    /// How the schedule is steered, if it may be.
+    steered: Option<Follower>,
     sent: u64,
     bytes: u64,
     listened: u64,
@@ -75,10 +84,11 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    pub(super) fn new(wire: Box<dyn Wire>, chunks: Chunks) -> Self {
+    pub(super) fn new(wire: Box<dyn Wire>, chunks: Chunks, steered: Option<Follower>) -> Self {
         Pump {
             wire,
             chunks,
+            steered,
             sent: 0,
             bytes: 0,
             listened: 0,
@@ -142,20 +152,25 @@ impl Pump {
     fn send(&mut self, chunk: &mut Chunk, shared: &Shared) -> Result<()> {
         let plan = shared.plan;
         let paced = plan.pacing == Pacing::Deadlines;
-        let most = if plan.kind.capabilities().quantum_ns > 0 { BURST_MAX } else { BURST_MORE };
+        let most = match &self.steered {
+            Some(follower) if follower.copies() => COPIES,
+            _ if plan.kind.capabilities().quantum_ns > 0 => BURST_MAX,
+            _ => BURST_MORE,
+        };
         let mut at = 0;
         while let Some(next) = chunk.frames.get(at).map(|frame| frame.t) {
             let now = shared.clock.now();
-            if paced && now < next {
+            let Place { reach, due } = self.place(now, next, paced);
+            if reach < next {
                 if shared.ending() {
                     return Ok(());
                 }
-                self.rest(next, now, shared)?;
+                self.rest(due, now, shared)?;
                 continue;
             }
-            if paced && plan.late != Late::CatchUp && now - next > plan.late_limit {
+            if paced && plan.late != Late::CatchUp && now - due > plan.late_limit {
                 if plan.late == Late::Abort {
-                    let late_us = (now - next) / (1000 * NS);
+                    let late_us = (now - due) / (1000 * NS);
                     self.fault = Some(Fault::TooLateAborted { late_us });
                     return Ok(());
                 }
@@ -163,23 +178,13 @@ impl Pump {
                 at += 1;
                 continue;
             }
-            let due = match paced {
-                true => chunk.frames[at..].iter().take(most).take_while(|frame| frame.t <= now).count(),
-                false => (chunk.frames.len() - at).min(most),
-            };
-            let wire = self.wire.as_mut();
-            let sent = if due <= BURST {
-                submit::<BURST>(wire, chunk, at, due)?
-            } else if due <= BURST_MORE {
-                submit::<BURST_MORE>(wire, chunk, at, due)?
-            } else {
-                submit::<BURST_MAX>(wire, chunk, at, due)?
-            };
+            let count = chunk.frames[at..].iter().take(most).take_while(|frame| frame.t <= reach).count();
+            let sent = self.offer(chunk, at, count)?;
             let taken = sent.taken;
             chunk.sent[at..at + taken].fill(now);
             self.bytes += chunk.frames[at..at + taken].iter().map(|frame| u64::from(frame.len)).sum::<u64>();
             if self.first.is_none() && taken > 0 && paced {
-                self.first_late = Some(now - next);
+                self.first_late = Some(now - due);
             }
             at += taken;
             self.note(taken, &chunk.frames[at.max(1) - 1], now, shared);
@@ -196,6 +201,40 @@ impl Pump {
             }
         }
         Ok(())
+    }
+
+    /// How far the schedule is at `now`, and when its `next` frame is due.
+    #[inline]
+    fn place(&mut self, now: Time, next: Time, paced: bool) -> Place {
+        match &mut self.steered {
+            // Without deadlines everything is due.
+            None => Place { reach: if paced { now } else { NEVER }, due: next },
+            Some(follower) => {
+                follower.look(next);
+                match paced {
+                    true => Place { reach: follower.reach(now), due: follower.due(next) },
+                    false if follower.holds(now) => Place { reach: Time::MIN, due: NEVER },
+                    false => Place { reach: NEVER, due: next },
+                }
+            }
+        }
+    }
+
+    /// Submits `count` frames from `at` on.
+    fn offer(&mut self, chunk: &Chunk, at: usize, count: usize) -> Result<Submitted> {
+        let frames = &chunk.frames[at..at + count];
+        let copies = match (&mut self.steered, &chunk.pool) {
+            (Some(follower), Some(pool)) => follower.dated(pool, frames),
+            _ => None,
+        };
+        let wire = self.wire.as_mut();
+        if count <= BURST {
+            submit::<BURST>(wire, chunk, frames, copies)
+        } else if count <= BURST_MORE {
+            submit::<BURST_MORE>(wire, chunk, frames, copies)
+        } else {
+            submit::<BURST_MAX>(wire, chunk, frames, copies)
+        }
     }
 
     fn note(&mut self, taken: usize, last: &Frame, now: Time, shared: &Shared) {
@@ -273,16 +312,25 @@ pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 
     tell_lost("workers", total, outcome);
 }
 
-/// Submits `due` frames from `at` on; at most `N` fit.
+/// Submits frames of a chunk, or copies of them; at most `N` fit.
 #[inline]
-fn submit<const N: usize>(wire: &mut dyn Wire, chunk: &Chunk, at: usize, due: usize) -> Result<Submitted> {
+fn submit<const N: usize>(
+    wire: &mut dyn Wire,
+    chunk: &Chunk,
+    frames: &[Frame],
+    copies: Option<&Copies>,
+) -> Result<Submitted> {
     let Some(pool) = &chunk.pool else { return Ok(Submitted::default()) };
     let mut slices: [&[u8]; N] = [&[]; N];
-    for (slice, frame) in slices.iter_mut().zip(&chunk.frames[at..at + due]) {
-        *slice = pool.frame(frame);
+    match copies {
+        None => slices.iter_mut().zip(frames).for_each(|(slice, frame)| *slice = pool.frame(frame)),
+        Some(copies) => {
+            let all = slices.iter_mut().zip(frames).enumerate();
+            all.for_each(|(i, (slice, frame))| *slice = copies.frame(i, pool.frame(frame).len()));
+        }
     }
-    let sent = wire.send(&slices[..due])?;
-    if sent.taken > due {
+    let sent = wire.send(&slices[..frames.len()])?;
+    if sent.taken > frames.len() {
         return Err(Error::Invalid("a wire took more than it was offered; please report this".into()));
     }
     Ok(sent)

@@ -104,7 +104,8 @@ impl<'a> ServerRole<'a> {
                 self.busy += shared.clock.now() - from;
                 self.record()?;
             }
-            let sent = self.waiting.send_due(now, self.wire.as_mut(), &mut self.pool, |_, (), _| Ok(()))?.taken;
+            let sent =
+                self.waiting.send_due((now, BURST), self.wire.as_mut(), &mut self.pool, |_, (), _| Ok(()))?.taken;
             if shared.is_cut_off(now) {
                 return Ok(());
             }

@@ -8,6 +8,7 @@ use pktgen_core::record::Fault;
 use pktgen_core::time::{MS, NS, Time};
 use pktgen_core::topology::{NodeId, Role, Topology};
 use pktgen_core::{Error, Result};
+use pktgen_wire::wire::update::FORMAT;
 
 use super::device::{Cables, DeviceRole};
 use super::feed::Feeder;
@@ -21,6 +22,7 @@ use crate::clock::RunClock;
 use crate::ledger::Ledger;
 use crate::live::Ends;
 use crate::parts::Parts;
+use crate::steer::Steering;
 use crate::transport::gather::{Over, Receiver, Tally, gather, imbalance};
 use crate::transport::middleware::{self, Site};
 use crate::transport::{End, Nowhere, Pacing, Ports, TransportPlan, Wire};
@@ -44,6 +46,8 @@ pub(crate) struct RunOrder<'a> {
     pub until: Time,
     /// Set when the user requests a stop.
     pub stop: &'a AtomicBool,
+    /// Steers it, if it may be.
+    pub steering: Option<&'a Steering>,
     /// Called with the progress of the run.
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
@@ -234,13 +238,21 @@ impl<'a> RunRoles<'a> {
         let mut wire = || wires.next().ok_or_else(|| Error::Invalid("a wire is missing; please report this".into()));
         let sides = dir.sides()?;
         let workers = match (fed, reacting, lanes) {
-            (Some((feeder, chunks)), _, lanes) => {
-                let pumps = lanes.into_iter().zip(chunks).map(|(wire, chunks)| Pump::new(wire, chunks)).collect();
+            (Some((mut feeder, chunks)), _, lanes) => {
+                let mut followers =
+                    order.steering.map_or_else(Vec::new, |steering| steering.followers(lanes.len() + 1));
+                // The last is the first to know of a change.
+                feeder.follow(followers.pop());
+                let dated = facts.protocol.format == FORMAT;
+                let mut followers = followers.into_iter().map(|it| if dated { it.dating(frame_bytes) } else { it });
+                let pump = |(wire, chunks)| Pump::new(wire, chunks, followers.next());
+                let pumps = lanes.into_iter().zip(chunks).map(pump).collect();
                 Some(Senders::Open(Box::new(feeder), pumps, sides.workers))
             }
             (_, Some(workers), mut lanes) if !lanes.is_empty() => {
                 let wire = lanes.remove(0);
-                let made = WorkersRole::new(workers, wire, frame_bytes, sides.workers, order.until, facts.clone())?;
+                let mut made = WorkersRole::new(workers, wire, frame_bytes, sides.workers, order.until, facts.clone())?;
+                made.cap(order.steering.and_then(Steering::cap));
                 Some(Senders::Closed(Box::new(made)))
             }
             _ => None,
@@ -262,6 +274,9 @@ impl<'a> RunRoles<'a> {
             }
             _ => None,
         };
+        if let Some(steering) = order.steering {
+            steering.begin(&clock);
+        }
         Ok((RunRoles { clock, modes, workers, device, server }, ledger))
     }
 

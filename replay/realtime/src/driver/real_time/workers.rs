@@ -19,6 +19,7 @@ use crate::driver::admit::admit;
 use crate::endpoint::{Delivery, Facts, Host, Workers};
 use crate::frame::{BURST, Frame, Pool};
 use crate::live::{Delivered, Feed, SentBy};
+use crate::steer::Cap;
 use crate::transport::{Found, Late, Wire};
 
 /// Longest time between two looks at the endpoint.
@@ -59,6 +60,8 @@ pub(super) struct WorkersRole<'a> {
     counters: Counters,
     /// Where live statistics are published: what is sent and, where results end here, of those.
     shown: Option<(Arc<SentBy>, Option<Feed>)>,
+    /// How many frames may leave, if they are steered.
+    cap: Option<Cap>,
 }
 
 impl<'a> WorkersRole<'a> {
@@ -94,7 +97,13 @@ impl<'a> WorkersRole<'a> {
             flushed: false,
             last_bytes: 0,
             shown: None,
+            cap: None,
         })
+    }
+
+    /// What leaves is steered.
+    pub(super) fn cap(&mut self, cap: Option<Cap>) {
+        self.cap = cap;
     }
 
     /// Live statistics are published.
@@ -122,7 +131,7 @@ impl<'a> WorkersRole<'a> {
                 quiet_since = now;
                 shared.live.sent.store(self.sent, Ordering::Relaxed);
             }
-            let next = self.waiting.next().min(if stopped { NEVER } else { self.workers.next_wake() });
+            let next = self.waits_until(now).min(if stopped { NEVER } else { self.workers.next_wake() });
             if shared.failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -143,6 +152,14 @@ impl<'a> WorkersRole<'a> {
             if heard + sent == 0 {
                 shared.idle(self.wire.as_mut(), next.min(now + AHEAD))?;
             }
+        }
+    }
+
+    /// When the first of what waits may leave.
+    fn waits_until(&self, now: Time) -> Time {
+        match (&self.cap, self.waiting.next()) {
+            (Some(cap), next) if next < NEVER => next.max(cap.next(now)),
+            (_, next) => next,
         }
     }
 
@@ -226,12 +243,15 @@ impl<'a> WorkersRole<'a> {
         }
         // Just before the call that submits.
         let t_sent = shared.clock.now();
+        let most = self.cap.as_mut().map_or(BURST, |cap| cap.allowed(t_sent));
+        // What a cap held back is late from then on.
+        let free_at = self.cap.as_ref().map_or(Time::MIN, Cap::free_at);
         let (rows, lateness, workers) = (&mut self.rows, &mut self.lateness, &mut self.workers);
         let (bytes, last_bytes, late_ns) = (&mut self.bytes, &mut self.last_bytes, &shared.live.late_ns);
         let (first_late, shown) = (&mut self.first_late, self.shown.as_ref().map(|(sent, _)| sent));
         let mut updates = 0;
-        let sent = self.waiting.send_due(t_sent, self.wire.as_mut(), &mut self.pool, |frame, row, _| {
-            let late = ((t_sent - frame.t) / NS).max(0) as u64;
+        let sent = self.waiting.send_due((t_sent, most), self.wire.as_mut(), &mut self.pool, |frame, row, _| {
+            let late = ((t_sent - frame.t.max(free_at)) / NS).max(0) as u64;
             lateness.saturating_record(late);
             late_ns.fetch_max(late, Ordering::Relaxed);
             // What is no update has no row, and the endpoint waits for no word of it.
@@ -248,7 +268,10 @@ impl<'a> WorkersRole<'a> {
         })?;
         if sent.taken > 0 {
             self.last = t_sent;
-        } else if self.waiting.next() <= t_sent {
+            if let Some(cap) = &mut self.cap {
+                cap.left(sent.taken);
+            }
+        } else if most > 0 && self.waiting.next() <= t_sent {
             shared.live.refused.fetch_add(u64::from(sent.refused), Ordering::Relaxed);
         }
         if updates > 0 {

@@ -1,0 +1,95 @@
+//! `pktgen control`: steers a run in progress, from a shell.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pktgen_core::{Error, Result};
+use serde_json::{Value, json};
+
+use crate::args::{Control, ControlCommand};
+use crate::commands::live::CONTROL_VERSION;
+use crate::schemas::{CONTROL_EVENT, CONTROL_REPLY};
+use crate::ui::Ui;
+
+/// How long a reply may take.
+const REPLY: Duration = Duration::from_secs(10);
+
+pub(super) fn run(args: &Control, ui: &Ui) -> Result<u8> {
+    let path = socket(&args.run)?;
+    let lost = |e: std::io::Error| {
+        Error::Host(format!(
+            "{}: no run is steered there: {e}; is it in progress, and was it started with --control?",
+            path.display()
+        ))
+    };
+    let mut stream = UnixStream::connect(&path).map_err(lost)?;
+    let (cmd, given) = request(&args.command);
+    let request = json!({ "v": CONTROL_VERSION, "id": 1, "cmd": cmd, "args": given });
+    stream.set_read_timeout(Some(REPLY)).and_then(|()| writeln!(stream, "{request}")).map_err(lost)?;
+    let mut lines = BufReader::new(stream.try_clone().map_err(lost)?).lines();
+    let line = lines.next().unwrap_or_else(|| Err(std::io::ErrorKind::UnexpectedEof.into())).map_err(lost)?;
+    let reply: Value = serde_json::from_str(&line).map_err(|e| Error::data(&path, format!("no reply: {e}")))?;
+    if reply["ok"] != true {
+        ui.error(&format!("{cmd}: {}", reply["error"].as_str().unwrap_or("refused")));
+        return Ok(1);
+    }
+    if ui.json() {
+        ui.object(&CONTROL_REPLY, &reply.to_string());
+    } else if let Some(state) = reply["state"].as_object() {
+        state
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .for_each(|(name, value)| ui.result(&format!("{name} {value}")));
+    } else if let Some(applied) = reply["applied_ps"].as_i64() {
+        ui.result(&format!("in force from {:.6} s on", applied as f64 / 1e12));
+    }
+    if matches!(args.command, ControlCommand::Events) {
+        stream.set_read_timeout(None).map_err(lost)?;
+        for line in lines.map_while(std::result::Result::ok) {
+            if ui.json() { ui.object(&CONTROL_EVENT, &line) } else { ui.result(&line) }
+        }
+    }
+    Ok(0)
+}
+
+fn request(command: &ControlCommand) -> (&'static str, Value) {
+    match command {
+        ControlCommand::Status => ("status", json!({})),
+        ControlCommand::Start => ("start", json!({})),
+        ControlCommand::Stop => ("stop", json!({})),
+        ControlCommand::Pause => ("pause", json!({})),
+        ControlCommand::Resume => ("resume", json!({})),
+        ControlCommand::Reset => ("reset", json!({})),
+        ControlCommand::Events => ("events", json!({})),
+        ControlCommand::Rate { pps } => {
+            let (packets, seconds) = pps.ratio();
+            ("rate", json!({ "pps": packets as f64 / seconds as f64 }))
+        }
+        ControlCommand::Factor { factor } => ("rate", json!({ "factor": factor })),
+    }
+}
+
+/// The socket of a run: itself, or as the manifest of its run dir says, or of the one in progress in a folder of run dirs.
+fn socket(run: &Path) -> Result<PathBuf> {
+    if std::fs::metadata(run).is_ok_and(|found| found.file_type().is_socket()) {
+        return Ok(run.to_owned());
+    }
+    let below = std::fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found = std::iter::once(run.to_owned()).chain(below).filter_map(|dir| noted(&dir));
+    found.find(|path| path.exists()).ok_or_else(|| {
+        Error::config(format!(
+            "{}: it is no socket, and no run dir of a run in progress that was started with --control",
+            run.display()
+        ))
+    })
+}
+
+/// What the manifest in `dir` notes.
+fn noted(dir: &Path) -> Option<PathBuf> {
+    let text = std::fs::read(dir.join("manifest.json")).ok()?;
+    let manifest: Value = serde_json::from_slice(&text).ok()?;
+    manifest["host"]["control.socket"].as_str().map(PathBuf::from)
+}

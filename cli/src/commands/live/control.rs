@@ -1,0 +1,333 @@
+//! The socket by which a run is steered: requests and replies, one JSON object a line; events on connections of their own (docs/control.md).
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener as Listener, UnixStream as Stream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pktgen_core::time::Time;
+use pktgen_core::{Error, Result};
+use pktgen_realtime::driver::real_time::drop_privileges;
+use pktgen_realtime::steer::{SteerCommand, SteerState, Steering};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::broadcast;
+use tokio::time::timeout;
+
+/// Version of requests, replies and events.
+pub(crate) const VERSION: u64 = 1;
+/// Bytes of a request.
+const REQUEST_MAX: usize = 4096;
+/// Connections at a time; more are closed at once.
+const CONNECTIONS: usize = 16;
+/// A connection without requests is closed after this, and one whose request does not end.
+const IDLE: Duration = Duration::from_secs(600);
+const UNENDED: Duration = Duration::from_secs(5);
+/// A reply or an event is written within this, or the connection is closed.
+const WRITE: Duration = Duration::from_secs(2);
+/// Events that wait for a client.
+const EVENTS: usize = 4096;
+/// Pause after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A socket that is bound, and not served yet.
+pub(super) struct ControlSocket {
+    path: PathBuf,
+    listener: Listener,
+    events: broadcast::Sender<Arc<str>>,
+}
+
+/// Serves until it goes.
+pub(super) struct ControlServer {
+    path: PathBuf,
+    /// Ends the thread.
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl ControlSocket {
+    /// Binds the socket at `chosen`, or one in the user's folder of this boot.
+    pub(super) fn bind(chosen: Option<&Path>) -> Result<Self> {
+        let path = match chosen {
+            Some(path) => std::path::absolute(path).map_err(Error::io("find", path))?,
+            None => runtime_folder()?.join(format!("{}.sock", std::process::id())),
+        };
+        let listener = bind(&path)?;
+        Ok(ControlSocket { path, listener, events: broadcast::Sender::new(EVENTS) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where changes are told.
+    pub(super) fn events(&self) -> impl Fn(&SteerState, Option<Time>) + Send + Sync + 'static {
+        let events = self.events.clone();
+        // Without listeners it is told to nobody.
+        move |state, applied| drop(events.send(event(state, applied).into()))
+    }
+
+    /// Serves `steering`.
+    pub(super) fn serve(self, steering: Arc<Steering>) -> Result<ControlServer> {
+        let ControlSocket { path, listener, events } = self;
+        let fails = |e: std::io::Error| Error::Host(format!("--control {}: it cannot be served: {e}", path.display()));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("control")
+            .on_thread_start(|| drop(drop_privileges(&[])))
+            .enable_all()
+            .build()
+            .map_err(fails)?;
+        listener.set_nonblocking(true).map_err(fails)?;
+        let inside = runtime.enter();
+        let listener = UnixListener::from_std(listener).map_err(fails)?;
+        drop(inside);
+        runtime.spawn(accept(listener, steering, events));
+        Ok(ControlServer { path, runtime: Some(runtime) })
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// `$XDG_RUNTIME_DIR/pktgen`, or a folder of this user's alone in that of temporary files.
+fn runtime_folder() -> Result<PathBuf> {
+    let own = fs::metadata("/proc/self").map_err(Error::io("read", Path::new("/proc/self")))?.uid();
+    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
+    let folder =
+        given.map_or_else(|| std::env::temp_dir().join(format!("pktgen-{own}")), |runtime| runtime.join("pktgen"));
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(Error::io("create folder", &folder)(e)),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(&folder).map_err(Error::io("read", &folder))?;
+    if !found.is_dir() || found.uid() != own || found.mode() & 0o077 != 0 {
+        return Err(Error::Host(format!(
+            "--control: {} is open to others, or not this user's folder; chmod 700 it, or give a path: --control PATH",
+            folder.display()
+        )));
+    }
+    Ok(folder)
+}
+
+/// Binds a socket that nobody else may use. It gets its name when that is so.
+fn bind(path: &Path) -> Result<Listener> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() && Stream::connect(path).is_err() => {
+            // Of a run that was killed.
+            fs::remove_file(path).map_err(Error::io("remove", path))?;
+        }
+        Ok(_) => {
+            return Err(Error::config(format!("--control {}: it is there already; choose another", path.display())));
+        }
+        Err(_) => {}
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let nest = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    DirBuilder::new().mode(0o700).create(&nest).map_err(Error::io("create folder", &nest))?;
+    let inside = nest.join("s");
+    let bound = Listener::bind(&inside).and_then(|listener| {
+        fs::set_permissions(&inside, Permissions::from_mode(0o600))?;
+        fs::rename(&inside, path)?;
+        Ok(listener)
+    });
+    if bound.is_err() {
+        let _ = fs::remove_file(&inside);
+    }
+    let _ = fs::remove_dir(&nest);
+    bound.map_err(|e| {
+        Error::config(format!(
+            "--control {}: it cannot be bound: {e}; give another path, of at most 80 bytes",
+            path.display()
+        ))
+    })
+}
+
+async fn accept(listener: UnixListener, steering: Arc<Steering>, events: broadcast::Sender<Arc<str>>) {
+    // Each connection holds one more.
+    let open = Arc::new(());
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) if Arc::strong_count(&open) > CONNECTIONS => {
+                let text = failed(&Value::Null, &format!("{CONNECTIONS} clients are connected; close one"));
+                let _ = stream.try_write(text.as_bytes());
+            }
+            Ok((stream, _)) => {
+                let (steering, events, own) = (steering.clone(), events.clone(), open.clone());
+                drop(tokio::spawn(async move {
+                    converse(stream, &steering, &events).await;
+                    drop(own);
+                }));
+            }
+            // The process may have too many files open: later there are fewer.
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+/// Requests of one client, until it or a mistake ends.
+async fn converse(stream: UnixStream, steering: &Steering, events: &broadcast::Sender<Arc<str>>) {
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::with_capacity(REQUEST_MAX, reader);
+    loop {
+        let line = match line(&mut reader).await {
+            Ok(Some(line)) => line,
+            Ok(None) => return,
+            Err(why) => {
+                write(&mut writer, &failed(&Value::Null, &why)).await;
+                return;
+            }
+        };
+        let mut told = events.subscribe();
+        let Answer { text, listens } = answer(&line, steering);
+        if !write(&mut writer, &text).await {
+            return;
+        }
+        if listens {
+            // One that is too slow, or gone, is closed.
+            while let Ok(event) = told.recv().await {
+                if !write(&mut writer, &event).await {
+                    return;
+                }
+            }
+            return;
+        }
+    }
+}
+
+/// The next line; none at the end.
+async fn line(reader: &mut BufReader<OwnedReadHalf>) -> Result<Option<Vec<u8>>, String> {
+    match timeout(IDLE, reader.fill_buf()).await {
+        Ok(Ok(begun)) if !begun.is_empty() => {}
+        _ => return Ok(None),
+    }
+    let whole = async {
+        let mut line = Vec::new();
+        loop {
+            let Ok(part) = reader.fill_buf().await else { return Ok(None) };
+            let end = part.iter().position(|byte| *byte == b'\n');
+            let taken = end.unwrap_or(part.len());
+            if part.is_empty() {
+                return Err("the request has no line break at its end".to_owned());
+            }
+            if line.len() + taken > REQUEST_MAX {
+                return Err(format!("a request has at most {REQUEST_MAX} bytes"));
+            }
+            line.extend_from_slice(&part[..taken]);
+            reader.consume(taken + usize::from(end.is_some()));
+            if end.is_some() {
+                return Ok(Some(line));
+            }
+        }
+    };
+    timeout(UNENDED, whole).await.unwrap_or_else(|_| Err(format!("the request did not end within {UNENDED:?}")))
+}
+
+/// Writes a line; false if the client does not take it.
+async fn write(writer: &mut OwnedWriteHalf, text: &str) -> bool {
+    matches!(timeout(WRITE, writer.write_all(text.as_bytes())).await, Ok(Ok(())))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    v: u64,
+    #[serde(default)]
+    id: Value,
+    cmd: String,
+    #[serde(default)]
+    args: Arguments,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    pps: Option<f64>,
+    factor: Option<f64>,
+}
+
+struct Answer {
+    text: String,
+    /// The connection is one for events from now on.
+    listens: bool,
+}
+
+/// Does what a request says.
+fn answer(line: &[u8], steering: &Steering) -> Answer {
+    let request: Request = match serde_json::from_slice(line) {
+        Ok(request) => request,
+        Err(why) => {
+            // Its number, if it can be read.
+            let id = serde_json::from_slice::<Value>(line).ok().and_then(|value| value.get("id").cloned());
+            let why = format!(
+                "no request: {why}; a request is {{\"v\":1,\"id\":7,\"cmd\":\"rate\",\"args\":{{\"pps\":50000}}}}"
+            );
+            return Answer { text: failed(&id.unwrap_or_default(), &why), listens: false };
+        }
+    };
+    let Request { v, id, cmd, args } = request;
+    if v != VERSION {
+        let why = format!("version {v} of requests is not known; this is version {VERSION}");
+        return Answer { text: failed(&id, &why), listens: false };
+    }
+    let command = match (cmd.as_str(), args.pps, args.factor) {
+        ("status", None, None) => {
+            let mut reply = json!({ "v": VERSION, "id": id, "ok": true, "applied_ps": null });
+            reply["state"] = state(&steering.state());
+            return Answer { text: format!("{reply}\n"), listens: false };
+        }
+        ("events", None, None) => {
+            let reply = json!({ "v": VERSION, "id": id, "ok": true, "applied_ps": null });
+            return Answer { text: format!("{reply}\n"), listens: true };
+        }
+        ("start" | "resume", None, None) => Ok(SteerCommand::Resume),
+        ("pause", None, None) => Ok(SteerCommand::Pause),
+        ("stop", None, None) => Ok(SteerCommand::Stop),
+        ("reset", None, None) => Ok(SteerCommand::Reset),
+        ("rate", Some(pps), None) => Ok(SteerCommand::Rate(pps)),
+        ("rate", None, Some(factor)) => Ok(SteerCommand::Factor(factor)),
+        ("rate", ..) => {
+            Err("rate: give args.pps (packets per second) or args.factor (of the present rate), one of them".to_owned())
+        }
+        (known @ ("status" | "events" | "start" | "resume" | "pause" | "stop" | "reset"), ..) => {
+            Err(format!("{known}: it takes no args"))
+        }
+        (other, ..) => {
+            Err(format!("\"{other}\" is not known; there are: status, start, stop, pause, resume, rate, reset, events"))
+        }
+    };
+    let text = match command.and_then(|command| steering.apply(command)) {
+        Ok(applied) => format!("{}\n", json!({ "v": VERSION, "id": id, "ok": true, "applied_ps": applied })),
+        Err(why) => failed(&id, &why),
+    };
+    Answer { text, listens: false }
+}
+
+fn failed(id: &Value, why: &str) -> String {
+    format!("{}\n", json!({ "v": VERSION, "id": id, "ok": false, "error": why }))
+}
+
+fn state(state: &SteerState) -> Value {
+    let SteerState { run, t, held, speed, pps, changes } = state;
+    json!({ "run": run, "t_ps": t, "held": held, "speed": speed, "pps": pps, "changes": changes })
+}
+
+/// A run began, was changed, or ended.
+fn event(now: &SteerState, applied: Option<Time>) -> String {
+    let what = match (applied, &now.run) {
+        (Some(_), _) => "change",
+        (None, Some(_)) => "begin",
+        (None, None) => "end",
+    };
+    format!("{}\n", json!({ "v": VERSION, "event": what, "applied_ps": applied, "state": state(now) }))
+}

@@ -1,0 +1,137 @@
+//! Statistics per interval (`--stats`), and what each role did: they add up to what the run recorded, and nothing arrives unsent.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{pktgen, text};
+
+/// 18 workers in 3 clusters, for about `seconds`.
+pub(crate) fn folder(seconds: u32) -> TempDir {
+    let updates = 250 * seconds;
+    let experiment = format!(
+        "name = \"watched\"\n[workload]\nclusters = 3\nworkers_per_cluster = 6\nupdates = {updates}\nbytes = \"256B\"\n\
+         [schedule]\nkind = \"poisson\"\noffered = \"9.2Mbps\"\n[topology]\nrate = \"5Mbps\"\n[target]\nprogram = \"olaf\"\n\
+         queue = \"olaf\"\n[transport]\nkind = \"ring\"\nwait = \"block\"\n"
+    );
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("x.toml"), experiment).expect("writable");
+    folder
+}
+
+fn replay(folder: &Path, args: &[&str]) -> Output {
+    pktgen(folder, &[&["replay", "x.toml", "--no-report"], args].concat())
+}
+
+/// Rows by name of their columns.
+fn csv(path: &Path) -> Vec<Vec<(String, String)>> {
+    let text = fs::read_to_string(path).expect("rows");
+    let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let names = lines.next().expect("names");
+    lines.map(|cells| names.iter().cloned().zip(cells).collect()).collect()
+}
+
+fn cell(row: &[(String, String)], name: &str) -> String {
+    row.iter().find(|(known, _)| known == name).unwrap_or_else(|| panic!("no {name}")).1.clone()
+}
+
+fn number(row: &[(String, String)], name: &str) -> f64 {
+    cell(row, name).parse().unwrap_or_else(|_| panic!("{name}: {row:?}"))
+}
+
+#[test]
+fn intervals_add_up_to_what_was_recorded_and_nothing_arrives_unsent() {
+    let folder = folder(3);
+    let output = replay(folder.path(), &["--out", "out", "--stats", "200ms", "--stats-to", "s.csv"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let rows = csv(&folder.path().join("s.csv"));
+    assert!(rows.len() > 3, "{} rows", rows.len());
+    let (mut ended, mut sums) = (0.0, [0.0; 4]);
+    for (i, row) in rows.iter().enumerate() {
+        assert_eq!((cell(row, "schema"), cell(row, "run")), ("stats/1".to_owned(), "seed=1".to_owned()));
+        assert_eq!(number(row, "begin_s"), ended, "each begins where the one before it ends");
+        ended = number(row, "end_s");
+        assert!(ended > number(row, "begin_s"));
+        assert_eq!(cell(row, "last"), (i + 1 == rows.len()).to_string());
+        for (sum, name) in sums.iter_mut().zip(["sent", "received", "represented", "received_bytes"]) {
+            *sum += number(row, name);
+            assert_eq!(*sum, number(row, &format!("{name}_total")), "{name}");
+        }
+        assert!(sums[1] <= sums[0] && sums[2] <= sums[0], "{row:?}");
+        if number(row, "sent") > 0.0 {
+            let late = ["late_p50_ns", "late_p99_ns", "late_max_ns"].map(|name| number(row, name));
+            assert!(late.is_sorted(), "{late:?}");
+        }
+        assert_eq!(
+            (cell(row, "device"), cell(row, "unread")),
+            (String::new(), "0".to_owned()),
+            "no device is launched"
+        );
+    }
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("out/manifest.json")).expect("a manifest")).expect("JSON");
+    let counters = &manifest["counters"];
+    assert_eq!(Some(sums[0]), manifest["balance"]["sent"].as_f64());
+    assert_eq!(Some(sums[1]), counters["packets_received"].as_f64());
+    assert_eq!(Some(sums[3]), counters["bytes_received"].as_f64());
+    // A line per role.
+    let said = text(&output.stderr);
+    for (role, frames) in [("workers", sums[0]), ("device", sums[0]), ("server", sums[1])] {
+        let line = said.lines().find(|line| line.starts_with(&format!("{role}: sent "))).expect("a line");
+        assert!(line.contains(&format!("; {frames} ")) && line.contains(" packets/s, "), "{line}");
+        assert_eq!(line.contains("late by"), role == "workers", "{line}");
+    }
+}
+
+#[test]
+fn rows_and_roles_are_json_lines_of_their_kinds() {
+    let folder = folder(1);
+    let output = replay(folder.path(), &["--out", "out", "--stats", "500ms", "--json", "-q"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines: Vec<Value> = text(&output.stdout).lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let of = |schema: &str| lines.iter().filter(|line| line["schema"] == schema).collect::<Vec<_>>();
+    let (rows, roles) = (of("stats/1"), of("role/1"));
+    assert!(rows.len() > 1 && rows.iter().all(|row| row["device"].is_null() && row["sent"].is_u64()), "{rows:?}");
+    assert_eq!(
+        roles.iter().map(|role| role["role"].as_str()).collect::<Vec<_>>(),
+        [Some("workers"), Some("device"), Some("server")]
+    );
+    for role in roles {
+        let [frames, bytes] = ["counted", "bytes"].map(|name| role[name].as_u64().expect("a count"));
+        assert_eq!(bytes, 256 * frames, "{role}");
+        assert_eq!(role["late_p99_ns"].is_null(), role["role"] != "workers", "{role}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_before_the_run() {
+    let folder = folder(1);
+    fs::write(folder.path().join("there.csv"), "x").expect("writable");
+    for (args, word) in [
+        (&["--stats", "99ms"][..], "at least 100ms"),
+        (&["--stats", "1s", "--stats-to", "x.txt"], ".csv, .jsonl"),
+        (&["--stats", "1s", "--stats-to", "there.csv"], "there already"),
+        (&["--stats", "1s", "--set", "transport.kind=virtual"], "virtual time"),
+        (&["--stats", "1s", "--dry-run"], "--dry-run"),
+        (&["--stats-to", "x.csv"], "--stats"),
+        (&["--hold"], "--control or --tui"),
+        (&["--control", "--set", "transport.kind=virtual"], "virtual time"),
+        (&["--control", "there.csv"], "there already"),
+    ] {
+        let output = replay(folder.path(), &[&["--out", "out"], args].concat());
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(word), "{args:?}: {said}");
+        assert!(!folder.path().join("out").exists(), "{args:?}");
+    }
+    // A full disk is said, and the run is kept.
+    let output = replay(folder.path(), &["--out", "full", "--stats", "200ms", "--stats-to", "full.csv"]);
+    assert_eq!(output.status.code(), Some(0));
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("dev.csv")).expect("a link");
+    let output = replay(folder.path(), &["--out", "kept", "--stats", "200ms", "--stats-to", "dev.csv"]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("--stats-to dev.csv"), "{said}");
+    assert!(folder.path().join("kept/manifest.json").exists());
+}
