@@ -100,7 +100,7 @@ fn manifest(folder: &Path) -> Value {
 }
 
 fn query(folder: &Path, sql: &str) -> Vec<Value> {
-    let output = pktgen(folder, &["query", sql, "out", "--json", "-q"]);
+    let output = pktgen(folder, &["query", "out", sql, "--json", "-q"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
@@ -148,8 +148,11 @@ fn changes_are_in_force_from_the_instant_that_the_reply_names() {
     assert_eq!((&manifest["validity"]["notes"][0]["changes"], &manifest["balance"]["unknown"]), (&json!(7), &json!(0)));
     assert!(manifest["files"]["controls.parquet"].is_object() || manifest["files"]["controls.parquet"].is_string());
     assert_eq!(manifest["counters"]["sums_wrong"], 0);
+    sent_as_mapped(folder, &pieces);
+}
 
-    // The schedule as it is made, and where the changes put it.
+/// The schedule as it is made, and where the changes put it.
+fn sent_as_mapped(folder: &Path, pieces: &[(i64, f64, f64)]) {
     assert!(
         pktgen(folder, &["trace", "synth", "x.toml", "-o", "t.parquet", "--set", "workload.updates=3000"])
             .status

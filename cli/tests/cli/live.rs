@@ -226,7 +226,7 @@ fn the_screen_shows_the_run_and_hears_keys() {
     let drawn = |row: &Vec<String>| row[1..=3].iter().all(|cell| cell != "0") && !["-", "up to"].contains(&&*row[5]);
     let busy = |screen: &str| rows(screen).len() == 3 && rows(screen).iter().all(drawn);
     let screen = tmux.until("three clusters at work", busy);
-    for word in ["cluster", "mean age", "updates sent, each tenth of a second", "lost 0", "q end"] {
+    for word in ["cluster", "mean age", "updates sent, each tenth of a second", "lost 0", "q end", "space pause"] {
         assert!(screen.contains(word), "{word}:\n{screen}");
     }
     for row in rows(&screen) {
@@ -239,6 +239,13 @@ fn the_screen_shows_the_run_and_hears_keys() {
     tmux.until("two rows", |screen| rows(screen).len() == 2);
     tmux.tmux(&["send-keys", "Up"]);
     tmux.until("three rows", |screen| rows(screen).len() == 3);
+    // The run is paused, goes on, faster.
+    tmux.tmux(&["send-keys", "Space"]);
+    tmux.until("a pause", |screen| screen.contains("paused"));
+    tmux.tmux(&["send-keys", "s"]);
+    tmux.until("it goes on", |screen| !screen.contains("paused"));
+    tmux.tmux(&["send-keys", "*"]);
+    tmux.until("a higher rate", |screen| screen.contains("2.000 times its schedule"));
     tmux.tmux(&["send-keys", "q"]);
     let left = tmux.until("the terminal given back", |screen| screen.contains("ended with 1"));
     assert!(left.contains("interrupted"), "{left}");

@@ -4,12 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use pktgen_core::column::StreamTable;
 use pktgen_core::record::{SCHEMA_VERSION, STREAMS};
-use pktgen_testing::{Need, skip};
+use pktgen_testing::{Need, eventually, skip};
 use pktgen_workload::trace::{TRACE, TRACE_VERSION};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,7 +48,7 @@ const MAPS: &[&str] = &[
 ];
 
 /// Kinds whose optional members depend on the host.
-const OF_HOST: [&str; 4] = ["captured", "counted", "finding", "rate"];
+const OF_HOST: [&str; 6] = ["captured", "counted", "finding", "rate", "role", "stats"];
 
 fn type_of(value: &Value) -> &'static str {
     match value {
@@ -301,6 +302,28 @@ fn of_others(all: &mut Collector) {
     all.take(0, "device compare c.toml c/tap-workers.pcapng");
 }
 
+/// A run in real time, watched and steered.
+fn of_live(all: &mut Collector) {
+    all.take(0, "replay c.toml --out live --no-report --stats 100ms");
+    let folder = all.folder.path().to_owned();
+    let begin = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+        let command = command.current_dir(&folder).args(["--json", "-q"]).args(words);
+        command.stdout(Stdio::piped()).spawn().expect("the binary runs")
+    };
+    let mut run = begin(&["replay", "c.toml", "--out", "steered", "--no-report", "--control", "s.sock", "--hold"]);
+    let steered = || text(&pktgen(&folder, &["control", "s.sock", "status"]).stdout);
+    eventually("a run that is steered", || steered().contains("run \""));
+    let mut events = begin(&["control", "s.sock", "events"]);
+    let mut lines = BufReader::new(events.stdout.take().expect("a pipe")).lines().map(|line| line.expect("a line"));
+    all.found.lines(&lines.next().expect("a reply"));
+    all.take(0, "control s.sock status");
+    all.take(0, "control s.sock start");
+    assert!(run.wait().expect("it ends").success());
+    lines.for_each(|line| all.found.lines(&line));
+    assert!(events.wait().expect("it ends").success());
+}
+
 /// What needs more than this program.
 fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
     let limits = "name = \"limits\"\n[workload]\nupdates = 400\n[schedule]\noffered = \"20Mbps\"\n[topology]\nrate = \"30Mbps\"\n\
@@ -365,6 +388,7 @@ fn nothing_changes_without_a_new_version() {
     of_runs(&mut all);
     of_lists(&mut all);
     of_others(&mut all);
+    of_live(&mut all);
     of_needs(&mut all, &mut left_out);
     let listed = pktgen(all.folder.path(), &["--json", "list", "schemas"]);
     let mut now: Shapes = all.found.0.iter().map(|(name, seen)| (name.clone(), seen.shape())).collect();

@@ -4,8 +4,9 @@
 //! its own per cluster; the viewer computes the rest from these: ages by [`Sawtooth`], rates of the last second, and whether
 //! the device does what it is there for. What the ring has no room for is counted and left out of the ages.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pktgen_core::age::Sawtooth;
 use pktgen_core::record::{NO_CLUSTER, Received};
@@ -78,6 +79,32 @@ pub(crate) struct SentBy {
     late: LateCounts,
     /// Up to when those that left are counted; [`NEVER`] where another process sends.
     until: AtomicI64,
+    /// The threads that send for an open loop, if they do.
+    lanes: OnceLock<Box<[LaneCount]>>,
+}
+
+/// What a thread that sends for an open loop has sent by now.
+#[derive(Default)]
+struct LaneCount {
+    left: AtomicU64,
+    /// All that left up to then is counted.
+    until: AtomicI64,
+}
+
+/// Where such a thread counts.
+pub(crate) struct LaneFeed {
+    sent: Arc<SentBy>,
+    lane: usize,
+}
+
+impl LaneFeed {
+    /// So many left at `now`, or none by then.
+    #[inline]
+    pub(crate) fn left(&self, count: usize, now: Time) {
+        let Some(lane) = self.sent.lanes.get().and_then(|lanes| lanes.get(self.lane)) else { return };
+        lane.left.store(lane.left.load(Ordering::Relaxed) + count as u64, Ordering::Relaxed);
+        lane.until.store(now, Ordering::Release);
+    }
 }
 
 impl SentBy {
@@ -85,6 +112,26 @@ impl SentBy {
     #[inline]
     pub(crate) fn counted(&self, t: Time) {
         self.until.store(t, Ordering::Release);
+    }
+
+    /// So many threads send for an open loop.
+    pub(crate) fn lanes(self: &Arc<Self>, count: usize) -> impl Iterator<Item = LaneFeed> {
+        self.lanes.get_or_init(|| (0..count).map(|_| LaneCount::default()).collect());
+        let sent = self.clone();
+        (0..count).map(move |lane| LaneFeed { sent: sent.clone(), lane })
+    }
+
+    /// Up to when all that left is counted in the total.
+    fn total_until(&self) -> Time {
+        match self.lanes.get() {
+            Some(lanes) => lanes.iter().map(|lane| lane.until.load(Ordering::Acquire)).min().unwrap_or(NEVER),
+            None => self.until.load(Ordering::Acquire),
+        }
+    }
+
+    /// The total, of which `counted` are in clusters or beside them.
+    fn total(&self, counted: u64) -> u64 {
+        self.lanes.get().map_or(counted, |lanes| lanes.iter().map(|lane| lane.left.load(Ordering::Relaxed)).sum())
     }
 
     /// One more, which left so late. Only the thread that keeps the workers' rows calls it.
@@ -124,7 +171,8 @@ impl View {
         let clusters = clusters.min(CLUSTERS_MAX);
         let counts = (0..clusters).map(|_| AtomicU64::new(0)).collect();
         let (others, late) = (AtomicU64::new(0), LateCounts::default());
-        let sent = Arc::new(SentBy { clusters: counts, others, late, until: AtomicI64::new(NEVER) });
+        let sent =
+            Arc::new(SentBy { clusters: counts, others, late, until: AtomicI64::new(NEVER), lanes: OnceLock::new() });
         let device = DeviceSlot::default();
         let watched = Watched {
             name,
@@ -135,6 +183,7 @@ impl View {
             intervals: self.every.map(Intervals::new),
             device: device.clone(),
             deliveries,
+            pending: VecDeque::new(),
             skipped: skipped.clone(),
             sent: sent.clone(),
             clusters: (0..clusters).map(|_| Cluster::default()).collect(),
@@ -172,6 +221,8 @@ struct Watched {
     intervals: Option<Intervals>,
     device: DeviceSlot,
     deliveries: Consumer<Delivered>,
+    /// Those that clusters do not have yet: what their workers sent by then is counted later.
+    pending: VecDeque<Delivered>,
     skipped: Arc<AtomicU64>,
     sent: Arc<SentBy>,
     clusters: Vec<Cluster>,
@@ -219,14 +270,21 @@ struct Cluster {
 impl Watched {
     fn look(&mut self, progress: &Progress) -> Glance {
         // What arrived later waits, so that nothing arrives that is not counted as sent; ages are of that moment, too.
-        let until = if progress.over { NEVER } else { self.sent.until.load(Ordering::Acquire) };
-        while self.deliveries.peek().is_ok_and(|delivered| delivered.t <= until) {
+        let until =
+            if progress.over { [NEVER; 2] } else { [self.sent.total_until(), self.sent.until.load(Ordering::Acquire)] };
+        while self.deliveries.peek().is_ok_and(|delivered| delivered.t <= until[0]) {
             if let Ok(delivered) = self.deliveries.pop() {
-                self.take(delivered);
+                self.totals.received += 1;
+                self.totals.represented += u64::from(delivered.count);
+                self.totals.received_bytes += u64::from(delivered.bytes);
+                self.pending.push_back(delivered);
             }
         }
-        let now = progress.t.min(until);
-        self.count(progress, now);
+        while let Some(delivered) = self.pending.pop_front_if(|delivered| delivered.t <= until[1]) {
+            self.take(delivered);
+        }
+        let [total, now] = until.map(|until| progress.t.min(until));
+        self.count(progress, total);
         let progress = &self.agreed(progress);
         let length = progress.t - self.begun;
         if length >= WINDOW {
@@ -275,7 +333,7 @@ impl Watched {
         let apart: u64 = self.clusters.iter().map(|cluster| cluster.totals.sent).sum();
         let totals = &mut self.totals;
         totals.t = now.max(totals.t);
-        totals.sent = apart + self.sent.others.load(Ordering::Relaxed);
+        totals.sent = self.sent.total(apart + self.sent.others.load(Ordering::Relaxed));
         totals.unread = self.skipped.load(Ordering::Relaxed);
         (totals.lost, totals.refused) = (progress.lost, progress.refused);
         if !self.sees.receives() {
@@ -295,9 +353,6 @@ impl Watched {
 
     fn take(&mut self, delivered: Delivered) {
         let Delivered { t, generation, bytes, cluster, count } = delivered;
-        self.totals.received += 1;
-        self.totals.represented += u64::from(count);
-        self.totals.received_bytes += u64::from(bytes);
         if cluster == NO_CLUSTER {
             return;
         }

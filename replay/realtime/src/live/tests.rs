@@ -139,3 +139,24 @@ fn what_a_process_does_not_see_has_no_value() {
     let after = looked(&view, 2 * SECOND, false).unwrap();
     assert_eq!((after.unread, after.during.received, after.total.received), (Some(0), Some(1), None));
 }
+
+#[test]
+fn what_threads_sent_is_counted_before_its_rows_are_written() {
+    let view = View::with_intervals(Some(SECOND));
+    let Ends { mut feed, sent, .. } = view.begin("a run".into(), 1, Expected::Single, SEES);
+    sent.counted(0);
+    let lanes: Vec<_> = sent.lanes(2).collect();
+    lanes[0].left(3, 400 * MS);
+    lanes[1].left(1, 950 * MS);
+    lanes[0].left(0, 990 * MS);
+    feed.delivered(delivered(940 * MS, 1, 0, 1));
+    feed.delivered(delivered(960 * MS, 1, 0, 1));
+    let glance = view.look(&at(SECOND)).unwrap();
+    let interval = glance.interval.unwrap();
+    assert_eq!((interval.end, interval.during.sent, interval.during.received), (950 * MS, Some(4), Some(1)));
+    // Its cluster waits for the rows.
+    assert_eq!(glance.clusters[0].totals, ClusterTotals::default());
+    sent.count(0, 1);
+    sent.counted(950 * MS);
+    assert_eq!(view.look(&at(SECOND)).unwrap().clusters[0].totals.packets, 1);
+}

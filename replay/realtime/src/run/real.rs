@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pktgen_core::record::{
-    CONTROLS, Counters, Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT,
+    CONTROLS, Counters, Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT, SteeredRow,
 };
 use pktgen_core::time::{NS, Time};
 use pktgen_core::units::Span;
@@ -182,11 +182,7 @@ pub(super) fn run(
     };
     let meet = task.meeting.map(|meeting| move || meet(meeting));
     let begin = meet.as_ref().map(|meet| meet as &dyn Fn() -> Result<RunClock>);
-    let steerable = task.steering.map_or(Ok(None), |_| steerable(name(&path), &plan, &source, task.roles))?;
-    let steering = task.steering.zip(steerable).map(|(steering, plan)| {
-        steering.plan(plan);
-        steering
-    });
+    let steering = steer(task, &path, &plan, &source)?;
     let order =
         RunOrder { plan: &transport, roles: task.roles, serve: task.serve, begin, until, stop, steering, progress };
     let clocks = (!transport.kind.capabilities().own_time).then(|| watch(&transport, task.roles));
@@ -207,18 +203,9 @@ pub(super) fn run(
     dir.departed(&transport.departures.take())?;
     let (path, files) = dir.close()?;
     manifest.files = files;
-    if !changes.is_empty() {
-        write_controls(&path, &changes, &mut manifest.files)?;
-        manifest.clocks.insert(format!("{CONTROLS}.t_ps"), "monotonic".to_owned());
-        manifest.incidents.notes.insert(0, Note::Steered { changes: changes.len() as u64 });
-    }
+    keep_changes(manifest, &path, &changes)?;
     if task.roles.workers {
-        let length = Duration::from_nanos((outcome.counters.end_ps / NS).max(0) as u64);
-        let digest = write_lateness(&path, &outcome.lateness, length)?;
-        manifest.files.insert(LATENESS.to_owned(), digest);
-        if transport.pacing == Pacing::Deadlines {
-            manifest.host.insert("lateness".into(), describe(&outcome.lateness));
-        }
+        keep_lateness(manifest, &path, &outcome, transport.pacing)?;
     }
     if outcome.skipped > 0 {
         manifest.incidents.notes.push(Note::TooLate { frames: outcome.skipped });
@@ -242,9 +229,40 @@ pub(super) fn run(
     failure.map_or(Ok(summary), |failure| Err(until_then(failure, &path)))
 }
 
-/// The name of a run dir.
-fn name(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+/// What steers the run in `path`, if it may be steered.
+fn steer<'a>(
+    task: &Task<'a>,
+    path: &Path,
+    plan: &Plan,
+    source: &dyn Fn() -> Result<Box<dyn Source>>,
+) -> Result<Option<&'a Steering>> {
+    let Some(steering) = task.steering else { return Ok(None) };
+    let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
+    let Some(plan) = steerable(name, plan, source, task.roles)? else { return Ok(None) };
+    steering.plan(plan);
+    Ok(Some(steering))
+}
+
+/// How a run was steered, if it was: its readers learn of that first.
+fn keep_changes(manifest: &mut Manifest, path: &Path, changes: &[SteeredRow]) -> Result<()> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    write_controls(path, changes, &mut manifest.files)?;
+    manifest.clocks.insert(format!("{CONTROLS}.t_ps"), "monotonic".to_owned());
+    manifest.incidents.notes.insert(0, Note::Steered { changes: changes.len() as u64 });
+    Ok(())
+}
+
+/// How late the workers' frames left.
+fn keep_lateness(manifest: &mut Manifest, path: &Path, outcome: &RealOutcome, pacing: Pacing) -> Result<()> {
+    let length = Duration::from_nanos((outcome.counters.end_ps / NS).max(0) as u64);
+    let digest = write_lateness(path, &outcome.lateness, length)?;
+    manifest.files.insert(LATENESS.to_owned(), digest);
+    if pacing == Pacing::Deadlines {
+        manifest.host.insert("lateness".into(), describe(&outcome.lateness));
+    }
+    Ok(())
 }
 
 /// The error that ended a run, with where its records are.

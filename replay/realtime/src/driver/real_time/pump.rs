@@ -13,6 +13,7 @@ use pktgen_wire::wire::update::is_ack;
 use super::feed::{Chunk, Chunks, SKIPPED};
 use super::{RealOutcome, RoleTally, Shared, first_late, tell_lost};
 use crate::frame::{BURST, Frame};
+use crate::live::LaneFeed;
 use crate::steer::{COPIES, Copies, Follower};
 use crate::transport::gather::counts;
 use crate::transport::{Late, Pacing, Submitted, Wait, Wire, WireCounters};
@@ -66,6 +67,8 @@ pub(super) struct Pump {
     chunks: Chunks,
     /// How the schedule is steered, if it may be.
     steered: Option<Follower>,
+    /// Where live statistics are published, if they are.
+    shown: Option<LaneFeed>,
     sent: u64,
     bytes: u64,
     listened: u64,
@@ -89,6 +92,7 @@ impl Pump {
             wire,
             chunks,
             steered,
+            shown: None,
             sent: 0,
             bytes: 0,
             listened: 0,
@@ -101,6 +105,19 @@ impl Pump {
             starved: 0,
             full_waits: 0,
             fault: None,
+        }
+    }
+
+    /// Live statistics are published.
+    pub(super) fn show(&mut self, shown: Option<LaneFeed>) {
+        self.shown = shown;
+    }
+
+    /// Publishes that so many frames left at `now`, or none by then.
+    #[inline]
+    fn left(&self, count: usize, now: Time) {
+        if let Some(shown) = &self.shown {
+            shown.left(count, now);
         }
     }
 
@@ -123,6 +140,7 @@ impl Pump {
                 Err(_) => {
                     self.starved += u64::from(!hungry);
                     hungry = true;
+                    self.left(0, shared.clock.now());
                     self.listen()?;
                     match shared.plan.wait {
                         // Where there are several of us, the feeder may need the core. To yield instead would give it to any process.
@@ -135,6 +153,7 @@ impl Pump {
         if self.fault.is_some() {
             shared.given_up.store(true, Ordering::Relaxed);
         }
+        self.left(0, NEVER);
         self.wire.flush(FLUSH_NS)?;
         over.tell();
         let mut quiet_since = self.last;
@@ -243,12 +262,14 @@ impl Pump {
             self.sent += taken as u64;
             self.first.get_or_insert(now);
             self.last = now;
+            self.left(taken, now);
             shared.live.sent.fetch_add(taken as u64, Ordering::Relaxed);
         }
     }
 
     /// Nothing is due before `next`.
     fn rest(&mut self, next: Time, now: Time, shared: &Shared) -> Result<()> {
+        self.left(0, now);
         let gap = next - now;
         if gap > LISTEN_GAP && self.listen()? > 0 {
             return Ok(());

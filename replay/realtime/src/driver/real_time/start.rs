@@ -11,7 +11,7 @@ use pktgen_core::{Error, Result};
 use pktgen_wire::wire::update::FORMAT;
 
 use super::device::{Cables, DeviceRole};
-use super::feed::Feeder;
+use super::feed::{Chunks, Feeder};
 use super::pump::{self, Pump};
 use super::roles::Placement;
 use super::server::ServerRole;
@@ -185,6 +185,24 @@ impl Others {
     }
 }
 
+/// The threads that send for an open loop, a wire each, and their feeder: all follow `steering`. Frames of at most `dated` bytes carry
+/// their generation times.
+fn pumps(
+    feeder: &mut Feeder,
+    lanes: impl ExactSizeIterator<Item = (Box<dyn Wire>, Chunks)>,
+    steering: Option<&Steering>,
+    dated: Option<usize>,
+) -> Vec<Pump> {
+    let mut followers = steering.map_or_else(Vec::new, |steering| steering.followers(lanes.len() + 1));
+    // The last is the first to know of a change.
+    feeder.follow(followers.pop());
+    let mut followers = followers.into_iter().map(|it| match dated {
+        Some(frame_bytes) => it.dating(frame_bytes),
+        None => it,
+    });
+    lanes.map(|(wire, chunks)| Pump::new(wire, chunks, followers.next())).collect()
+}
+
 /// Begins the run's time, or takes that of the file that is read.
 fn start_clock(order: &RunOrder, dir: &mut RunDir) -> Result<RunClock> {
     Ok(match (order.plan.kind.capabilities().own_time, order.begin) {
@@ -239,14 +257,8 @@ impl<'a> RunRoles<'a> {
         let sides = dir.sides()?;
         let workers = match (fed, reacting, lanes) {
             (Some((mut feeder, chunks)), _, lanes) => {
-                let mut followers =
-                    order.steering.map_or_else(Vec::new, |steering| steering.followers(lanes.len() + 1));
-                // The last is the first to know of a change.
-                feeder.follow(followers.pop());
-                let dated = facts.protocol.format == FORMAT;
-                let mut followers = followers.into_iter().map(|it| if dated { it.dating(frame_bytes) } else { it });
-                let pump = |(wire, chunks)| Pump::new(wire, chunks, followers.next());
-                let pumps = lanes.into_iter().zip(chunks).map(pump).collect();
+                let dated = (facts.protocol.format == FORMAT).then_some(frame_bytes);
+                let pumps = pumps(&mut feeder, lanes.into_iter().zip(chunks), order.steering, dated);
                 Some(Senders::Open(Box::new(feeder), pumps, sides.workers))
             }
             (_, Some(workers), mut lanes) if !lanes.is_empty() => {
@@ -284,7 +296,11 @@ impl<'a> RunRoles<'a> {
     fn show(&mut self, Ends { sent, feed, .. }: Ends) {
         let (server, workers) = if self.server.is_some() { (Some(feed), None) } else { (None, Some(feed)) };
         match &mut self.workers {
-            Some(Senders::Open(feeder, ..)) => feeder.show(sent),
+            Some(Senders::Open(feeder, pumps, _)) => {
+                let lanes = sent.lanes(pumps.len());
+                pumps.iter_mut().zip(lanes).for_each(|(pump, lane)| pump.show(Some(lane)));
+                feeder.show(sent);
+            }
             Some(Senders::Closed(endpoints)) => endpoints.show(sent, workers),
             None => {}
         }
