@@ -204,9 +204,7 @@ pub(super) fn run(
     let (path, files) = dir.close()?;
     manifest.files = files;
     keep_changes(manifest, &path, &changes)?;
-    if task.roles.workers {
-        keep_lateness(manifest, &path, &outcome, transport.pacing)?;
-    }
+    keep_lateness(manifest, &path, &outcome, (task.roles, transport.pacing))?;
     if outcome.skipped > 0 {
         manifest.incidents.notes.push(Note::TooLate { frames: outcome.skipped });
     }
@@ -254,8 +252,16 @@ fn keep_changes(manifest: &mut Manifest, path: &Path, changes: &[SteeredRow]) ->
     Ok(())
 }
 
-/// How late the workers' frames left.
-fn keep_lateness(manifest: &mut Manifest, path: &Path, outcome: &RealOutcome, pacing: Pacing) -> Result<()> {
+/// How late the workers' frames left, if they are among the roles.
+fn keep_lateness(
+    manifest: &mut Manifest,
+    path: &Path,
+    outcome: &RealOutcome,
+    (roles, pacing): (Roles, Pacing),
+) -> Result<()> {
+    if !roles.workers {
+        return Ok(());
+    }
     let length = Duration::from_nanos((outcome.counters.end_ps / NS).max(0) as u64);
     let digest = write_lateness(path, &outcome.lateness, length)?;
     manifest.files.insert(LATENESS.to_owned(), digest);

@@ -111,6 +111,9 @@ pub(crate) fn run(
     if let Some(watched) = watched {
         roles.show(watched);
     }
+    if let Some(steering) = order.steering {
+        steering.begin(&roles.clock);
+    }
     let shared = Shared::new(roles.clock.clone(), order, roles.pumps());
     // The threads that it starts give theirs up for good.
     let resting = thread::rest_privileges().map_err(no_rights_dropped)?;
@@ -286,9 +289,6 @@ impl<'a> RunRoles<'a> {
             }
             _ => None,
         };
-        if let Some(steering) = order.steering {
-            steering.begin(&clock);
-        }
         Ok((RunRoles { clock, modes, workers, device, server }, ledger))
     }
 
