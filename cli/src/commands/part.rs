@@ -33,6 +33,9 @@ pub(super) fn serve(
 const WAIT_SAID: Time = 5 * SECOND;
 
 pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
+    if !roles.workers && serve.looking.control.is_some() {
+        return Err(Error::config("--control: what is steered are the workers, and this part has none; leave it out"));
+    }
     let stop = stop_flag();
     let looking = Live::new(&serve.looking, stop.clone(), ui)?;
     let experiment = looking.watch(experiment)?;
