@@ -102,7 +102,8 @@ fn manifest(folder: &Path) -> Value {
 
 fn query(folder: &Path, sql: &str) -> Vec<Value> {
     let output = pktgen(folder, &["query", "out", sql, "--json", "-q"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    // 1: the run was interrupted.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
