@@ -9,7 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pktgen_core::time::{HORIZON, NEVER, NS, Time};
 
-pub use host::{CardClock, CardOffset, ClockChange, WallClock, Watched};
+pub(crate) use host::Watched;
+pub use host::{CardClock, CardOffset, ClockChange, WallClock};
 
 /// Wall-clock time in ns since 1970: for manifests, never for pacing.
 #[expect(clippy::disallowed_methods, reason = "this file is where clocks are read")]

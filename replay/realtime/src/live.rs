@@ -24,7 +24,7 @@ mod warning;
 
 pub use interval::{DeviceCounts, LiveTotals, StatsInterval};
 pub(crate) use interval::{DeviceSlot, Sees};
-use interval::{Intervals, RawTotals};
+use interval::{Intervals, Look, RawTotals};
 use late::LateCounts;
 pub use warning::{Refused, Warning, WarningKind};
 
@@ -295,12 +295,15 @@ impl Watched {
         }
         let interval = self.intervals.as_mut().and_then(|intervals| {
             let device = || self.device.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            intervals.turn(
-                (progress.t, progress.over),
-                (&self.totals, &self.base),
-                (self.sees, &self.sent.late),
-                device,
-            )
+            let look = Look {
+                t: progress.t,
+                over: progress.over,
+                totals: &self.totals,
+                base: &self.base,
+                sees: self.sees,
+                late: &self.sent.late,
+            };
+            intervals.turn(&look, device)
         });
         let seen = |(id, cluster): (usize, &mut Cluster)| {
             cluster.age.advance(now);

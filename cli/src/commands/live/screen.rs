@@ -71,7 +71,7 @@ impl Screen {
         let Screen { terminal, top, by_age, rates, refused, .. } = self;
         let steered = steering.map(Steering::state).map_or_else(String::new, |state| steered(&state));
         let state = if stop.load(Ordering::Relaxed) { "   ending" } else { &steered };
-        let _ = terminal.draw(|frame| draw(frame, glance, (*top, *by_age), rates, (state, refused.as_deref())));
+        let _ = terminal.draw(|frame| draw(frame, glance, (*top, *by_age), rates, state, refused.as_deref()));
     }
 
     /// What a key changes of the run.
@@ -122,7 +122,8 @@ fn draw(
     glance: Option<&Glance>,
     (top, by_age): (usize, bool),
     rates: &[u64],
-    (state, key): (&str, Option<&str>),
+    state: &str,
+    key: Option<&str>,
 ) {
     let warned = glance.map_or(0, |glance| glance.warnings.len().min(3) + usize::from(glance.refused.is_some()));
     let warned = (warned + usize::from(key.is_some())) as u16;

@@ -162,7 +162,7 @@ fn closest(samples: impl Iterator<Item = [i64; 3]>) -> Option<CardOffset> {
 
 /// Clocks before a run, to be compared with those after it.
 #[derive(Debug)]
-pub struct Watched {
+pub(crate) struct Watched {
     wall: Option<WallClock>,
     reading: super::Reading,
     cards: Vec<(String, Card)>,

@@ -122,6 +122,19 @@ pub struct StatsInterval {
     pub device: Option<DeviceCounts>,
 }
 
+/// What a look at a run found.
+pub(super) struct Look<'a> {
+    /// When.
+    pub(super) t: Time,
+    /// The run has ended.
+    pub(super) over: bool,
+    pub(super) totals: &'a RawTotals,
+    /// What was counted when totals were reset.
+    pub(super) base: &'a RawTotals,
+    pub(super) sees: Sees,
+    pub(super) late: &'a LateCounts,
+}
+
 /// Cuts a run into intervals.
 pub(super) struct Intervals {
     every: Time,
@@ -137,14 +150,9 @@ impl Intervals {
         Intervals { every, next: every, before: RawTotals::default(), looks: LateLooks::default(), ended: false }
     }
 
-    /// The interval that is over by now, `t` being when it was looked and `over` whether the run has ended.
-    pub(super) fn turn(
-        &mut self,
-        (t, over): (Time, bool),
-        (raw, base): (&RawTotals, &RawTotals),
-        (sees, late): (Sees, &LateCounts),
-        device: impl FnOnce() -> Option<DeviceCounts>,
-    ) -> Option<StatsInterval> {
+    /// The interval that is over by now.
+    pub(super) fn turn(&mut self, look: &Look, device: impl FnOnce() -> Option<DeviceCounts>) -> Option<StatsInterval> {
+        let Look { t, over, totals: raw, base, sees, late } = *look;
         let due = t >= self.next && raw.t > self.before.t;
         if self.ended || !(due || over) {
             return None;

@@ -16,7 +16,7 @@ fn delivered(t: Time, generation: Time, cluster: u16, count: u16) -> Delivered {
 fn what_is_seen_is_what_was_sent_and_delivered() {
     let view = View::default();
     assert!(view.look(&at(0)).is_none());
-    let Ends { mut feed, sent } = view.begin("a run".into(), 2, Expected::MergesUnderLoad, SEES);
+    let Ends { mut feed, sent, .. } = view.begin("a run".into(), 2, Expected::MergesUnderLoad, SEES);
     (0..30).for_each(|_| sent.count(1, 5));
     // Of a cluster that there is not, or of none: nobody's.
     sent.count(7, 40);

@@ -1,0 +1,64 @@
+"""A run in progress, steered by `pktgen.Control`."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import pktgen
+
+EXPERIMENT = """
+name = "steered"
+[workload]
+clusters = 2
+workers_per_cluster = 2
+updates = 100000
+bytes = "256B"
+[schedule]
+kind = "poisson"
+offered = "2Mbps"
+[topology]
+rate = "5Mbps"
+[target]
+program = "olaf"
+queue = "olaf"
+[transport]
+kind = "ring"
+wait = "block"
+"""
+
+
+def test_a_run_is_paused_sped_up_and_ended() -> None:
+    Path("x.toml").write_text(EXPERIMENT)
+    words = [str(pktgen.binary()), "-q", "replay", "x.toml", "--no-report", "--out", "out", "--control", "c.sock", "--hold"]
+    run = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    while not Path("c.sock").exists():
+        assert run.poll() is None
+        time.sleep(0.01)
+    with pktgen.Control("c.sock") as control:
+        while control.status().run is None:
+            time.sleep(0.01)
+        state = control.status()
+        assert state.held and state.speed == 1.0 and state.changes == 0 and state.pps is not None
+        events = control.events()
+        applied = [control.start(), control.rate(2 * state.pps), control.pause(), control.resume(), control.factor(0.5)]
+        assert applied == sorted(applied)
+        with pytest.raises(pktgen.PktgenError, match="above 0"):
+            control.rate(0)
+        # The run dir names the socket.
+        with pktgen.Control("out") as other:
+            assert other.status().speed == pytest.approx(1.0)
+        stopped = control.stop()
+    assert run.wait() == 1
+    seen = list(events)
+    assert [event.event for event in seen] == ["change"] * 6 + ["end"]
+    assert [event.applied_ps for event in seen[:-1]] == [*applied, stopped]
+    table = pl.read_parquet("out/controls.parquet")
+    assert table["applied_ps"].to_list() == [*applied, stopped]
+    assert table["held"].to_list() == [False, False, True, False, False, False]
+    assert table["speed"].to_list() == pytest.approx([1.0, 2.0, 2.0, 2.0, 1.0, 1.0])
+    assert table["stopped"].to_list() == [False] * 5 + [True]
+    with pytest.raises(pktgen.UsageError, match="no run dir of a run in progress"):
+        pktgen.Control("out")
