@@ -4,15 +4,17 @@
 //! IPv4 frame is none of the device's answers: hosts and switches send such frames by themselves.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use pktgen_core::seed::Seed;
 use pktgen_core::time::{MS, NS, SECOND, Time};
 use pktgen_core::{Error, Result};
-use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeGround};
+use pktgen_engine::clause::{EachFrame, LONGER, ProbeBench, ProbeGround, STRANGERS};
 use pktgen_realtime::clock::RunClock;
 use pktgen_realtime::plan::Plan;
-use pktgen_realtime::transport::middleware::{Site, wrap};
+use pktgen_realtime::transport::middleware::{Outer, Site, wrap};
 use pktgen_realtime::transport::{End, Wire};
+use pktgen_wire::device::{GROWTH_MAX, Translator};
 
 /// The device is silent when no frame has come for so long.
 const QUIET: Time = 20 * MS;
@@ -29,6 +31,9 @@ const IPV4: [u8; 2] = [0x08, 0x00];
 /// A device at the other end of interfaces.
 pub struct WireBench {
     wires: Vec<Box<dyn Wire>>,
+    /// Gives addresses of the profile to frames that are no UDP over IPv4, which middleware leaves as they are; and room for one.
+    odd: Vec<Translator>,
+    room: Vec<u8>,
     clock: RunClock,
     /// Frames that were lost before the first probe.
     lost_before: u64,
@@ -47,7 +52,11 @@ impl WireBench {
             )));
         }
         let ends = if has_server { vec![End::Workers, End::Server] } else { vec![End::Workers] };
-        let frame_max = transport.wire_bytes(parts.frame_bytes);
+        let frame_max = transport.wire_bytes(parts.frame_bytes) + LONGER;
+        let outer = transport.outer.as_deref().map(|own| {
+            Arc::new(Outer { addresses: own.addresses.clone().with_strangers(STRANGERS), format: own.format })
+        });
+        let odd = ends.iter().flat_map(|end| outer.as_ref().map(|outer| outer.translator(*end))).collect();
         let clock = RunClock::start();
         let site = Site {
             clock: clock.clone(),
@@ -55,7 +64,7 @@ impl WireBench {
             frame_max,
             folder,
             traffic: parts.traffic(),
-            outer: transport.outer.clone(),
+            outer,
             // Clauses write frames as devices expect them.
             dialect: None,
         };
@@ -68,11 +77,11 @@ impl WireBench {
             workers: parts.facts.workers.clone(),
             port_of: vec![0; parts.facts.workers.len()],
             server: has_server.then_some(1),
-            frame_bytes: frame_max,
+            frame_bytes: frame_max - LONGER,
             late: LATE,
             keys: pktgen_core::config::Document::parse(&plan.spec.config, "the resolved experiment")?,
         };
-        let mut bench = WireBench { wires, clock, lost_before: 0 };
+        let mut bench = WireBench { wires, odd, room: vec![0; frame_max + GROWTH_MAX], clock, lost_before: 0 };
         bench.lost_before = bench.dropped();
         Ok((bench, ground))
     }
@@ -111,7 +120,12 @@ impl ProbeBench for WireBench {
     }
 
     fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
-        let wire = &mut self.wires[usize::from(port)];
+        let WireBench { wires, odd, room, .. } = self;
+        // What middleware gives addresses goes through it as it is.
+        let own = odd.get(usize::from(port)).filter(|own| own.outward(bytes, room).is_none());
+        let len = own.and_then(|own| own.outward_odd(bytes, room));
+        let bytes = len.map_or(bytes, |len| &room[..len]);
+        let wire = &mut wires[usize::from(port)];
         // A wire that takes nothing for long returns an error.
         while wire.send(&[bytes])?.taken == 0 {}
         wire.flush(1_000_000)

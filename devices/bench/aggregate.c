@@ -30,6 +30,11 @@ static size_t payload_len(const uint8_t *f, size_t len) {
     return said < 8 || said - 8 > len - PAYLOAD ? 0 : said - 8;
 }
 
+/* The datagram is what IPv4's length leaves for it. */
+static bool lengths_agree(const uint8_t *f, size_t len) {
+    return payload_len(f, len) > 0 && get16(f + ETH + 2) == IP + get16(f + ETH + IP + 4);
+}
+
 int worker_of(const uint8_t *f) {
     uint32_t n = get32(f + ETH + 12) - options.first;
     return n < (uint32_t)options.workers ? (int)n : -1;
@@ -98,7 +103,7 @@ static void keep(struct waiting *slot, const uint8_t *f, size_t len, int worker)
 }
 
 void olaf(uint8_t *f, size_t len, int64_t now) {
-    int worker = is_datagram(f, len) ? worker_of(f) : -1;
+    int worker = is_datagram(f, len) && lengths_agree(f, len) ? worker_of(f) : -1;
     if (worker < 0) {
         leave(f, len);
         return;

@@ -215,6 +215,20 @@ pub struct Addresses {
 }
 
 impl Addresses {
+    /// The same with so many addresses more behind those of the workers, as far as they are free: those of hosts that the run does not have.
+    pub fn with_strangers(mut self, count: u32) -> Self {
+        let Some(last) = self.workers.last().copied() else { return self };
+        for n in 1..=count {
+            let (Some(ip), Some(mac)) = (last.ip.after(n), last.mac.after(n)) else { break };
+            let others = [self.server, self.device].into_iter().flatten();
+            if others.chain(self.workers.iter().copied()).any(|own| own.ip == ip) {
+                break;
+            }
+            self.workers.push(Station { ip, mac });
+        }
+        self
+    }
+
     /// Who stands at the far end of the workers' cable for them, or at the server's end of its own.
     pub fn peer(&self, place: CableEnd) -> Option<Station> {
         match place {

@@ -19,6 +19,9 @@ const TAG_TYPE: [u8; 2] = [0x81, 0x00];
 /// A port and what it becomes, where it changes.
 type Change = Option<(u16, u16)>;
 
+/// What makes a frame one of UDP over IPv4 without options and fragments.
+const PLAIN: &[(usize, &[u8])] = &[(12, &[0x08, 0x00, 0x45]), (20, &[0x40, 0x00]), (23, &[17])];
+
 /// Exchanges addresses at one end of a cable.
 #[derive(Debug, Clone)]
 pub struct Translator {
@@ -110,7 +113,21 @@ impl Translator {
         Some(len)
     }
 
-    /// Writes a frame off the wire with our addresses into `out`, and returns its length. None if it is not of this run.
+    /// The same of a frame that carries our addresses where UDP over IPv4 has them, and may be no such frame.
+    pub fn outward_odd(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
+        let mut plain = frame.to_vec();
+        for (at, bytes) in PLAIN {
+            plain.get_mut(*at..at + bytes.len())?.copy_from_slice(bytes);
+        }
+        let len = self.outward(&plain, out)?;
+        for (at, bytes) in PLAIN {
+            out[at + len - frame.len()..][..bytes.len()].copy_from_slice(&frame[*at..at + bytes.len()]);
+        }
+        Some(len)
+    }
+
+    /// Writes a frame off the wire with our addresses into `out`, and returns its length. None if it is not of this run. An Ethernet
+    /// address that is not that of its host stays as it is.
     #[inline]
     pub fn inward(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
         // A card may have taken the tag off; one with another number is another network's.
@@ -125,8 +142,13 @@ impl Translator {
         let len = frame.len() - skip;
         let out = out.get_mut(..len)?;
         out[12..].copy_from_slice(&frame[12 + skip..]);
-        out[..6].copy_from_slice(&mac_of(to));
-        out[6..12].copy_from_slice(&mac_of(from));
+        let stations = [self.outside(to)?, self.outside(from)?].map(|own| own.mac.0);
+        let hops = [self.from_hop, self.to_hop];
+        for (i, ip) in [to, from].into_iter().enumerate() {
+            let own = frame[6 * i..6 * i + 6] == hops[i].unwrap_or(stations[i]);
+            let address = if own { &mac_of(ip)[..] } else { &frame[6 * i..6 * i + 6] };
+            out[6 * i..6 * i + 6].copy_from_slice(address);
+        }
         let turned = |pair: Change| pair.map(|(ours, theirs)| (theirs, ours));
         let (worker, peer) = (turned(self.worker_port), turned(self.port));
         exchange(out, (from, to), if from == SERVER_IP { [peer, worker] } else { [worker, peer] });

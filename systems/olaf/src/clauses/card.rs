@@ -10,6 +10,8 @@ use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, 
 
 /// Gradients of an update, at most.
 const LANES: usize = 32;
+/// Bytes of a payload by which a frame is known again.
+const KNOWN: usize = 16;
 /// Rewards are multiples of this: their means over up to four updates are exact, and they are near each other.
 const REWARD: f32 = 12.0 / 64.0;
 
@@ -35,6 +37,8 @@ pub(super) struct Card<'p, 'a> {
     pub(super) clusters: Vec<Vec<u32>>,
     pub(super) lanes: usize,
     ahead: Vec<Sent>,
+    /// Payloads of frames that are no updates, and how often each left towards the server.
+    aside: Vec<(Vec<u8>, usize)>,
     /// What becomes of the updates ahead is what the clause is about.
     pub(super) judges_ahead: bool,
 }
@@ -45,7 +49,7 @@ impl<'p, 'a> Card<'p, 'a> {
         let clusters: Vec<_> = probe.ground.clusters().iter().map(|cluster| probe.ground.members(*cluster)).collect();
         let clusters = probe.shuffled(&clusters).iter().map(|members| probe.shuffled(members)).collect();
         let room = probe.ground.frame_bytes.saturating_sub(HEAD + UPDATE_HEAD) / 4;
-        Card { lanes: room.clamp(1, LANES), clusters, ahead: Vec::new(), judges_ahead: false, probe }
+        Card { lanes: room.clamp(1, LANES), clusters, ahead: Vec::new(), aside: Vec::new(), judges_ahead: false, probe }
     }
 
     /// A random reward, near all others; 0 where the filter separates even those.
@@ -81,6 +85,34 @@ impl<'p, 'a> Card<'p, 'a> {
         all.iter().try_for_each(|sent| self.send(sent))
     }
 
+    /// A frame that is no update arrives from this worker's side: the device drops it, or passes it as it is.
+    pub(super) fn send_aside(&mut self, worker: u32, frame: &[u8]) -> ProbeResult<()> {
+        self.aside.push((frame[HEAD..].to_vec(), 0));
+        self.probe.send(worker, frame)
+    }
+
+    /// How many frames that are no updates left.
+    pub(super) fn left_aside(&self) -> usize {
+        self.aside.iter().map(|(_, times)| times).sum()
+    }
+
+    /// Whether a frame is one of those that are no updates, by the numbers that its payload begins with.
+    fn is_aside(&mut self, frame: &ProbeFrame) -> bool {
+        let payload = frame.bytes.get(HEAD..).unwrap_or_default();
+        let own = |(sent, _): &&mut (Vec<u8>, usize)| {
+            let begins = sent.len().min(KNOWN);
+            payload.get(..begins) == sent.get(..begins)
+        };
+        let found = self.aside.iter_mut().find(own);
+        found.map(|(_, times)| *times += 1).is_some()
+    }
+
+    /// The first clusters are those of the first and of the last worker.
+    pub(super) fn outermost_first(&mut self) {
+        let last = self.probe.ground.workers.len() as u32 - 1;
+        self.clusters.sort_by_key(|members| !(members.contains(&0) || members.contains(&last)));
+    }
+
     /// Takes two clusters away and sends an update of each: what follows waits behind them.
     pub(super) fn congest(&mut self) -> ProbeResult<()> {
         self.ahead.clear();
@@ -98,7 +130,7 @@ impl<'p, 'a> Card<'p, 'a> {
         let last = self.probe.last_sent();
         let frames = self.probe.settle()?;
         let server = self.probe.ground.server.unwrap_or_default();
-        let up: Vec<_> = frames.into_iter().filter(|frame| frame.port == server).collect();
+        let up: Vec<_> = frames.into_iter().filter(|frame| frame.port == server && !self.is_aside(frame)).collect();
         let mut left = up.into_iter().map(read).collect::<ProbeResult<Vec<Left>>>()?;
         for (n, ahead) in self.ahead.iter().enumerate() {
             if left.get(n).is_none_or(|it| !alike(&it.update.values, &ahead.values)) {

@@ -1,7 +1,12 @@
 //! Clauses on merges: what is added, how, and what the sum is called.
 
-use super::card::{Card, Sent, from, merged};
+use std::ops::Range;
+
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, has_udp_checksum, set_ip_checksum, set_udp_checksum};
+
+use super::card::{Card, Left, Sent, from, merged};
 use super::{BASE, few};
+use crate::strict::{PORT, UPDATE_HEAD, WORKER_PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult};
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -42,6 +47,18 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "two updates ahead; updates of two workers of another cluster",
         oracle: "the address of the second",
         probe: address,
+        ..BASE
+    },
+    Clause {
+        id: "olaf-headers",
+        title: "headers of updates are right",
+        rule: "Lengths in IPv4 and UDP are those of the frame, checksums are right (UDP's may be 0), ports are those of updates, and Ethernet addresses are those of the IPv4 addresses (RFC 791, RFC 768).",
+        stimulus: "two updates ahead; updates of two workers of another cluster and one of a third, all with UDP checksums; the same without",
+        oracle: "headers made by the certifier, for the merge and the update",
+        precondition: "four clusters, two workers in each",
+        exempt: |ground| few(ground, 4, 2),
+        repeats: 2,
+        probe: headers,
         ..BASE
     },
     Clause {
@@ -118,6 +135,58 @@ fn address(probe: &mut ClauseProbe) -> ProbeResult<()> {
         return Err(ClauseBreach::stop("updates that left behind the two ahead", 1, left.len()));
     };
     from(0, one, members[1])
+}
+
+fn headers(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    for with in [true, false] {
+        let mut card = Card::new(probe);
+        card.congest()?;
+        let (pair, other) = (card.clusters[0].clone(), card.clusters[1][0]);
+        let all = [pair[0], pair[1], other].map(|worker| card.update(worker));
+        for update in &all {
+            let mut frame = Card::frame(update);
+            if with {
+                set_udp_checksum(&mut frame);
+            }
+            card.probe.send(update.worker, &frame)?;
+        }
+        let left = card.leaves(&[merged(&all[..2], false), all[2].clone()])?;
+        left.iter().enumerate().try_for_each(|(n, update)| right(n, update))?;
+    }
+    Ok(())
+}
+
+/// The headers of an update are those that its addresses and its length make; its UDP checksum may be missing.
+fn right(n: usize, left: &Left) -> ProbeResult<()> {
+    const FIELDS: [(&str, Range<usize>); 8] = [
+        ("Ethernet destination", 0..6),
+        ("Ethernet source", 6..12),
+        ("length in the IPv4 header", 16..18),
+        ("checksum of the IPv4 header", 24..26),
+        ("source port", 34..36),
+        ("destination port", 36..38),
+        ("length in the UDP header", 38..40),
+        ("checksum of the UDP header", 40..42),
+    ];
+    let observed = &left.frame.bytes;
+    let len = HEAD + UPDATE_HEAD + left.update.values.len() * 4;
+    let mut expected = observed[..len].to_vec();
+    Template::new((left.from, WORKER_PORT), (SERVER_IP, PORT), len).emit(&mut expected);
+    // What a header says beside addresses and lengths is the sender's.
+    expected[15..24].copy_from_slice(&observed[15..24]);
+    expected[16..18].copy_from_slice(&((len - 14) as u16).to_be_bytes());
+    set_ip_checksum(&mut expected);
+    if has_udp_checksum(observed) {
+        set_udp_checksum(&mut expected);
+    }
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    for (what, at) in FIELDS {
+        if observed[at.clone()] != expected[at.clone()] {
+            let what = format!("{what} of update {n}");
+            return Err(ClauseBreach::stop(what, hex(&expected[at.clone()]), hex(&observed[at])));
+        }
+    }
+    Ok(())
 }
 
 fn apart(probe: &mut ClauseProbe) -> ProbeResult<()> {

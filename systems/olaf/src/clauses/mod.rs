@@ -1,6 +1,7 @@
 //! What a device that speaks OLAF must do (docs/certify.md): Algorithm 1 rule by rule, over strict frames, in docs/olaf.md's words.
 
 mod acks;
+mod aside;
 mod card;
 mod merging;
 mod passing;
@@ -15,7 +16,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "olaf",
     format: "olaf",
     layout: Some("strict"),
-    version: 1,
+    version: 2,
     terms: &[
         ("update", "a packet of a worker with a reward and gradients"),
         ("cluster", "workers whose updates may be merged; the device knows it by the source address"),
@@ -31,6 +32,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ClauseGroup { title: "Merging", clauses: merging::CLAUSES },
         ClauseGroup { title: "Replacing and dropping", clauses: rules::CLAUSES },
         ClauseGroup { title: "Acknowledgements", clauses: acks::CLAUSES },
+        ClauseGroup { title: "What is no update", clauses: aside::CLAUSES },
     ],
 };
 

@@ -8,7 +8,9 @@ use pktgen_core::config::Document;
 use pktgen_core::seed::Seed;
 use pktgen_core::time::{MS, NEVER, Time, US};
 use pktgen_core::topology::Population;
-use pktgen_wire::wire::frame::{Datagram, SERVER_IP, group_ip, readdress, set_source, source_ip, worker_ip, worker_of};
+use pktgen_wire::wire::frame::{
+    Datagram, SERVER_IP, group_ip, readdress, set_ip_checksum, set_source, source_ip, worker_ip, worker_of,
+};
 
 use super::SUITE;
 use pktgen_engine::clause::{Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop};
@@ -49,6 +51,12 @@ enum Defect {
     AcksAll,
     NoState,
     WritesModel,
+    StaleIpChecksum,
+    StaleUdpChecksum,
+    AnyoneIsFirst,
+    OneTooMany,
+    AnyProtocol,
+    IgnoresLengths,
 }
 
 /// Defects, and clauses that must find each.
@@ -76,6 +84,12 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::AcksAll, &["olaf-ack-workers"]),
     (Defect::NoState, &["olaf-ack-state"]),
     (Defect::WritesModel, &["olaf-ack-model"]),
+    (Defect::StaleIpChecksum, &["olaf-headers"]),
+    (Defect::StaleUdpChecksum, &["olaf-headers"]),
+    (Defect::AnyoneIsFirst, &["olaf-unknown-source"]),
+    (Defect::OneTooMany, &["olaf-unknown-source"]),
+    (Defect::AnyProtocol, &["olaf-not-udp"]),
+    (Defect::IgnoresLengths, &["olaf-lengths"]),
 ];
 
 #[derive(Debug, Clone)]
@@ -247,6 +261,18 @@ fn merge(old: &mut Waiting, new: Waiting, defect: Defect) {
         set_source(&mut old.frame, worker_ip(new.worker));
         old.worker = new.worker;
     }
+    if defect != Defect::StaleIpChecksum {
+        set_ip_checksum(&mut old.frame);
+    }
+    if defect != Defect::StaleUdpChecksum {
+        old.frame[40..42].fill(0);
+    }
+}
+
+/// Whether a frame's lengths are those of a datagram that fills it.
+fn agrees(frame: &[u8]) -> bool {
+    let said = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+    said(16) + 14 == frame.len() && said(38) + 34 == frame.len()
 }
 
 impl ProbeBench for Naive {
@@ -256,10 +282,19 @@ impl ProbeBench for Naive {
     fn frame_in(&mut self, _port: u16, bytes: &[u8]) -> Result<()> {
         self.now += US;
         self.depart(self.now);
-        match worker_of(source_ip(bytes), usize::from(SERVER)) {
-            Some(worker) => self.update(worker, bytes),
-            None if source_ip(bytes) == SERVER_IP => self.ack(bytes),
-            None => {}
+        let mut read = bytes.to_vec();
+        if self.is(Defect::AnyProtocol) {
+            (read[12], read[13], read[14], read[23]) = (8, 0, 0x45, 17);
+        }
+        let known = usize::from(SERVER) + usize::from(self.is(Defect::OneTooMany));
+        let first = self.is(Defect::AnyoneIsFirst).then_some(0);
+        match worker_of(source_ip(&read), known) {
+            _ if source_ip(&read) == SERVER_IP => self.ack(bytes),
+            worker if agrees(bytes) || self.is(Defect::IgnoresLengths) => match worker.or(first) {
+                Some(worker) => self.update(worker, &read),
+                None => self.out.push((self.now, SERVER, bytes.to_vec())),
+            },
+            _ => self.out.push((self.now, SERVER, bytes.to_vec())),
         }
         Ok(())
     }
@@ -283,7 +318,7 @@ impl ProbeBench for Naive {
 }
 
 fn naive(defect: Defect) -> Naive {
-    let residue = vec![None; usize::from(CLUSTERS)];
+    let residue = vec![None; usize::from(CLUSTERS) + 1];
     Naive { defect, queue: Vec::new(), leaving: None, residue, seen: BTreeSet::new(), out: Vec::new(), now: 0 }
 }
 

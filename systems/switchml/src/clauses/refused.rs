@@ -1,13 +1,15 @@
 //! Clauses on frames that take part in no sum: of strangers, for slots that are not there, cut, of another kind.
 
-use super::switch::{Part, Spot, Switch};
+use super::switch::{Part, Spot, Switch, has_no_result};
 use super::{BASE, alone};
 use crate::format::{HEADER, PORT, WORKER_PORT};
-use pktgen_engine::clause::{Clause, ClauseProbe, ProbeGround, ProbeResult};
-use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, worker_ip};
+use pktgen_engine::clause::{Clause, ClauseProbe, LONGER, NOT_UDP, ProbeGround, ProbeResult, STRANGERS};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, set_ip_checksum, worker_ip};
 
 /// Slots that 14 bits name.
 const NAMED: i64 = 1 << 14;
+/// Numbers of values that a device without a size of its own for a code might take it for.
+const COUNTS: [usize; 6] = [0, 1, 32, 64, 128, 256];
 
 /// What these clauses have in common.
 const REFUSED: Clause = Clause {
@@ -22,8 +24,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "switchml-unknown-source",
         title: "strangers take part in no sum",
         rule: "A contribution from an address that is no worker's changes nothing and is not answered.",
-        stimulus: "contributions of all workers but one; one from another address; the last",
-        probe: |probe| refuse(probe, "a contribution of no worker", stranger),
+        stimulus: "contributions of all workers but one; one from each of the next two addresses behind the workers', one from a further one; the last",
+        probe: |probe| refuse(probe, "contributions of no worker", strangers),
         ..REFUSED
     },
     Clause {
@@ -45,6 +47,14 @@ pub(super) static CLAUSES: &[Clause] = &[
         ..REFUSED
     },
     Clause {
+        id: "switchml-longer",
+        title: "contributions that are too long take part in no sum",
+        rule: "A contribution that is longer than its size says changes nothing (ours: docs/switchml.md; the length of a packet follows from its size).",
+        stimulus: "contributions of all workers but one; that one's with 1 to 64 bytes more, with lengths to match; the last",
+        probe: |probe| refuse(probe, "a contribution that is too long", longer),
+        ..REFUSED
+    },
+    Clause {
         id: "switchml-lengths",
         title: "contributions whose lengths lie take part in no sum",
         rule: "A contribution whose IPv4 and UDP lengths leave values out changes nothing, although the bytes are there.",
@@ -56,7 +66,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "switchml-size",
         title: "other sizes take part in no sum",
         rule: "A packet whose size code is neither 64 nor 256 values changes nothing (p4lang/p4app-switchML drops 32 and 128).",
-        stimulus: "contributions of all workers but one; that one's with each other size code; the last",
+        stimulus: "contributions of all workers but one; that one's with each other size code and 0, 1, 32, 64, 128 and 256 values, as many as there is room for; the last",
         probe: sizes,
         ..REFUSED
     },
@@ -76,6 +86,15 @@ pub(super) static CLAUSES: &[Clause] = &[
         probe: |probe| refuse(probe, "a datagram to another port", port),
         ..REFUSED
     },
+    Clause {
+        id: "switchml-not-udp",
+        title: "what is no UDP over IPv4 takes part in no sum",
+        rule: "A frame of another Ethernet type, IP version, header length or protocol changes nothing, whatever bytes it has (RFC 791, RFC 768). The device drops it or passes it on.",
+        stimulus: "contributions of all workers but one; that one's with each of some other values in these fields; the last",
+        oracle: "no result before the last contribution; then the sum of the right contributions",
+        probe: not_udp,
+        ..REFUSED
+    },
 ];
 
 fn whole_pool(ground: &ProbeGround) -> Option<String> {
@@ -89,29 +108,32 @@ fn whole_pool(ground: &ProbeGround) -> Option<String> {
 fn refuse(
     probe: &mut ClauseProbe,
     what: &str,
-    make: impl Fn(&mut Switch, usize, &Spot, &Part) -> Vec<u8>,
+    make: impl Fn(&mut Switch, usize, &Spot, &Part) -> Vec<Vec<u8>>,
 ) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
     let (order, parts, other) = (switch.any_order(), switch.parts(), switch.part());
     let Some((last, others)) = order.split_last() else { return Ok(()) };
     switch.send_all(others, &spot, &parts)?;
-    let frame = make(&mut switch, *last, &spot, &other);
+    let frames = make(&mut switch, *last, &spot, &other);
     let worker = switch.workers[*last];
-    switch.probe.send(worker, &frame)?;
+    frames.iter().try_for_each(|frame| switch.probe.send(worker, frame))?;
     switch.silent(what)?;
     switch.sums_to_last(*last, &spot, &parts)
 }
 
-fn stranger(switch: &mut Switch, _n: usize, spot: &Spot, part: &Part) -> Vec<u8> {
-    let beyond = switch.probe.ground.workers.len() as u32 + switch.probe.bits() % 100;
-    switch.frame_from(worker_ip(beyond), &switch.header(spot, part), part)
+/// Contributions from the first two addresses behind those of workers, and from another.
+fn strangers(switch: &mut Switch, _n: usize, spot: &Spot, part: &Part) -> Vec<Vec<u8>> {
+    let beyond = switch.probe.ground.workers.len() as u32;
+    let further = 2 + switch.probe.below(STRANGERS as usize - 2) as u32;
+    let from = |n| switch.frame_from(worker_ip(beyond + n), &switch.header(spot, part), part);
+    [0, 1, further].map(from).to_vec()
 }
 
 /// Cut in its header, at the end of its values, or anywhere in them.
 fn cuts(probe: &mut ClauseProbe) -> ProbeResult<()> {
     (0..3).try_for_each(|form| {
-        refuse(probe, "a truncated contribution", |switch, n, spot, part| truncated(switch, n, spot, part, form))
+        refuse(probe, "a truncated contribution", |switch, n, spot, part| vec![truncated(switch, n, spot, part, form)])
     })
 }
 
@@ -123,49 +145,83 @@ fn truncated(switch: &mut Switch, n: usize, spot: &Spot, part: &Part, form: usiz
         1 => whole - 4 * (1 + switch.probe.below(4)),
         _ => HEADER + switch.probe.below(whole - HEADER),
     };
-    let payload = frame[HEAD..HEAD + left].to_vec();
     frame.truncate(HEAD + left);
-    Template::new((worker_ip(switch.workers[n]), WORKER_PORT), (SERVER_IP, PORT), frame.len()).emit(&mut frame);
-    frame[HEAD..].copy_from_slice(&payload);
+    refit(&mut frame, (WORKER_PORT, PORT));
     frame
 }
 
-fn lengths(switch: &mut Switch, n: usize, spot: &Spot, part: &Part) -> Vec<u8> {
+fn longer(switch: &mut Switch, n: usize, spot: &Spot, part: &Part) -> Vec<Vec<u8>> {
+    let more = [1, 4, 1 + switch.probe.below(LONGER)];
+    let contribution = switch.frame(switch.workers[n], spot, part);
+    let with = |more: usize| {
+        let mut frame = [&contribution[..], &vec![0xa5; more]].concat();
+        refit(&mut frame, (WORKER_PORT, PORT));
+        frame
+    };
+    more.map(with).to_vec()
+}
+
+fn lengths(switch: &mut Switch, n: usize, spot: &Spot, part: &Part) -> Vec<Vec<u8>> {
     let mut frame = switch.frame(switch.workers[n], spot, part);
     let said = frame.len() - 4 * (1 + switch.probe.below(usize::from(switch.elements)));
     let mut head = vec![0; said];
     Template::new((worker_ip(switch.workers[n]), WORKER_PORT), (SERVER_IP, PORT), said).emit(&mut head);
     frame[..HEAD].copy_from_slice(&head[..HEAD]);
-    frame
+    vec![frame]
 }
 
 /// All size codes but those of 64 and 256 values.
 fn sizes(probe: &mut ClauseProbe) -> ProbeResult<()> {
     [0, 2, 4, 5, 6, 7].into_iter().try_for_each(|code| {
-        refuse(probe, "a contribution with another size code", |switch, n, spot, part| {
-            size(switch, n, spot, part, code)
-        })
+        refuse(probe, "contributions with another size code", |switch, n, spot, part| size(switch, n, spot, part, code))
     })
 }
 
-fn size(switch: &mut Switch, n: usize, spot: &Spot, part: &Part, code: u8) -> Vec<u8> {
+/// A contribution with this size code, and with each number of values that the code might be taken for.
+fn size(switch: &mut Switch, n: usize, spot: &Spot, part: &Part, code: u8) -> Vec<Vec<u8>> {
     let mut frame = switch.frame(switch.workers[n], spot, part);
     frame[HEAD] = (frame[HEAD] & 0xf8) | code;
-    frame
+    let room = frame.len() + LONGER;
+    let with = |count: usize| {
+        let mut frame = frame.clone();
+        frame.resize(HEAD + HEADER + 4 * count, 0xa5);
+        refit(&mut frame, (WORKER_PORT, PORT));
+        frame
+    };
+    COUNTS.into_iter().map(with).filter(|frame| frame.len() <= room).collect()
 }
 
-fn kind(switch: &mut Switch, n: usize, spot: &Spot, part: &Part) -> Vec<u8> {
+fn kind(switch: &mut Switch, n: usize, spot: &Spot, part: &Part) -> Vec<Vec<u8>> {
     let mut frame = switch.frame(switch.workers[n], spot, part);
     let other = (2 + switch.probe.below(15) as u8) % 16;
     frame[HEAD] = (frame[HEAD] & 0x0f) | other << 4;
-    frame
+    vec![frame]
 }
 
-fn port(switch: &mut Switch, n: usize, spot: &Spot, part: &Part) -> Vec<u8> {
+fn port(switch: &mut Switch, n: usize, spot: &Spot, part: &Part) -> Vec<Vec<u8>> {
     let mut frame = switch.frame(switch.workers[n], spot, part);
     let other = 1024 + (switch.probe.bits() % 40_000) as u16;
     refit(&mut frame, (WORKER_PORT, other));
-    frame
+    vec![frame]
+}
+
+fn not_udp(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut switch = Switch::new(probe)?;
+    let spot = switch.begin()?;
+    let (order, parts, other) = (switch.any_order(), switch.parts(), switch.part());
+    let Some((last, others)) = order.split_last() else { return Ok(()) };
+    switch.send_all(others, &spot, &parts)?;
+    let worker = switch.workers[*last];
+    let plain = switch.frame(worker, &spot, &other);
+    for (at, bytes) in NOT_UDP {
+        let mut frame = plain.clone();
+        frame[*at..at + bytes.len()].copy_from_slice(bytes);
+        set_ip_checksum(&mut frame);
+        switch.probe.send(worker, &frame)?;
+    }
+    let out = switch.probe.settle()?;
+    has_no_result(&out, "frames that are no UDP over IPv4")?;
+    switch.sums_to_last(*last, &spot, &parts)
 }
 
 fn beyond(probe: &mut ClauseProbe) -> ProbeResult<()> {

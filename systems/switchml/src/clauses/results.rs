@@ -1,10 +1,10 @@
 //! Clauses on results: who gets them, and what they say of themselves.
 
-use super::switch::{Answer, Switch, dotted, named, same};
+use super::switch::{Answer, Spot, Switch, dotted, named, same};
 use super::{BASE, alone};
 use crate::format::{PORT, WORKER_PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult, ProbeStop};
-use pktgen_wire::wire::frame::{SERVER_IP, has_udp_checksum, set_ip_checksum, set_udp_checksum};
+use pktgen_wire::wire::frame::{SERVER_IP, has_udp_checksum, mac_of, set_ip_checksum, set_udp_checksum};
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -39,10 +39,30 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "switchml-headers",
         title: "headers of results are right",
         rule: "Lengths in IPv4 and UDP are those of the frame, the IPv4 checksum is right, the UDP checksum right or 0.",
-        stimulus: "one contribution of each worker",
+        stimulus: "one contribution of each worker without a UDP checksum; the same with one",
         oracle: "headers made by the certifier",
         repeats: 2,
         probe: headers,
+        ..BASE
+    },
+    Clause {
+        id: "switchml-ethernet",
+        title: "the workers' cards accept results",
+        rule: "The Ethernet destination of a result is the worker's, or that of the job's group (RFC 1112, §6.4); its source is the device's.",
+        stimulus: "one contribution of each worker; after the result a random one again",
+        oracle: "the addresses of the experiment or of its profile",
+        repeats: 2,
+        probe: ethernet,
+        ..BASE
+    },
+    Clause {
+        id: "switchml-fields",
+        title: "the IPv4 header of a result is the device's own",
+        rule: "Type of service and identification of a result are 0, its time to live is 64, whatever those of contributions are (p4lang/p4app-switchML, udp_sender).",
+        stimulus: "one contribution of each worker, each with other values in these fields; after the result a random one again",
+        oracle: "0, 0 and 64",
+        repeats: 2,
+        probe: fields,
         ..BASE
     },
     Clause {
@@ -72,12 +92,73 @@ pub(super) static CLAUSES: &[Clause] = &[
 ];
 
 /// A sum of random parts of all workers, and its results.
-fn one(switch: &mut Switch) -> ProbeResult<(super::switch::Spot, Vec<Answer>)> {
+fn one(switch: &mut Switch) -> ProbeResult<(Spot, Vec<Answer>)> {
+    let (spot, answers, _) = dressed(switch, |_, _| ())?;
+    Ok((spot, answers))
+}
+
+/// The same of contributions whose headers were changed; and the last contribution.
+fn dressed(
+    switch: &mut Switch,
+    dress: impl Fn(&mut Switch, &mut [u8]),
+) -> ProbeResult<(Spot, Vec<Answer>, (u32, Vec<u8>))> {
     let spot = switch.begin()?;
     let (order, parts) = (switch.any_order(), switch.parts());
-    switch.send_all(&order, &spot, &parts)?;
+    let mut last = (0, Vec::new());
+    for n in order {
+        let worker = switch.workers[n];
+        let mut frame = switch.frame(worker, &spot, &parts[n]);
+        dress(switch, &mut frame);
+        switch.probe.send(worker, &frame)?;
+        last = (worker, frame);
+    }
     let answers = switch.results(&spot)?;
+    Ok((spot, answers, last))
+}
+
+/// The same, and the answer to the last contribution, which comes again.
+fn with_answer(switch: &mut Switch, dress: impl Fn(&mut Switch, &mut [u8])) -> ProbeResult<(Spot, Vec<Answer>)> {
+    let (spot, mut answers, (worker, frame)) = dressed(switch, dress)?;
+    switch.probe.send(worker, &frame)?;
+    answers.extend(switch.answers()?);
     Ok((spot, answers))
+}
+
+/// Six bytes of a frame as an Ethernet address in words.
+fn station(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
+}
+
+fn ethernet(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut switch = Switch::new(probe)?;
+    let (spot, answers) = with_answer(&mut switch, |_, _| ())?;
+    for answer in &answers {
+        let (to, from) = answer.frame.bytes[..12].split_at(6);
+        same(&spot, "Ethernet destination of the result", station(&mac_of(answer.to.0)), station(to))?;
+        same(&spot, "Ethernet source of the result", station(&mac_of(SERVER_IP)), station(from))?;
+    }
+    Ok(())
+}
+
+fn fields(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    /// In an Ethernet frame.
+    const SERVICE: usize = 15;
+    const ID: usize = 18;
+    const TTL: usize = 22;
+    let mut switch = Switch::new(probe)?;
+    let (spot, answers) = with_answer(&mut switch, |switch, frame| {
+        let [service, ttl, id @ ..] = switch.probe.bits().to_be_bytes();
+        (frame[SERVICE], frame[TTL]) = (service | 4, (ttl | 2) & !64);
+        frame[ID..ID + 2].copy_from_slice(&id);
+        set_ip_checksum(frame);
+    })?;
+    for answer in &answers {
+        let bytes = &answer.frame.bytes;
+        same(&spot, "type of service of the result", 0, bytes[SERVICE])?;
+        same(&spot, "identification of the result", 0, number(bytes, ID))?;
+        same(&spot, "time to live of the result", 64, bytes[TTL])?;
+    }
+    Ok(())
 }
 
 fn receivers(probe: &mut ClauseProbe) -> ProbeResult<()> {
@@ -117,29 +198,39 @@ fn number(bytes: &[u8], at: usize) -> u16 {
 }
 
 fn headers(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut switch = Switch::new(probe)?;
+    for with in [false, true] {
+        let (spot, answers, _) = dressed(&mut switch, |_, frame| {
+            if with {
+                set_udp_checksum(frame);
+            }
+        })?;
+        answers.iter().try_for_each(|answer| right(answer, &spot))?;
+    }
+    Ok(())
+}
+
+/// Lengths and checksums of a result are right.
+fn right(answer: &Answer, spot: &Spot) -> ProbeResult<()> {
     /// The IPv4 header, its length and checksum; the UDP header's.
     const IP: usize = 14;
     const UDP: usize = 34;
-    let mut switch = Switch::new(probe)?;
-    let (spot, answers) = one(&mut switch)?;
-    for answer in &answers {
-        let bytes = &answer.frame.bytes;
-        let (ip_len, udp_len) = (number(bytes, IP + 2), number(bytes, UDP + 4));
-        if bytes[IP] != 0x45 {
-            return Err(ProbeStop::Undecidable(
-                "results have a tag or IPv4 options, which this clause does not read".into(),
-            ));
-        }
-        let payload = crate::format::HEADER + answer.sums.len() * 4;
-        same(&spot, "length in the IPv4 header", 28 + payload, usize::from(ip_len))?;
-        same(&spot, "length in the UDP header", 8 + payload, usize::from(udp_len))?;
-        let mut right = bytes[..(IP + usize::from(ip_len)).min(bytes.len())].to_vec();
-        set_ip_checksum(&mut right);
-        same(&spot, "checksum of the IPv4 header", number(&right, IP + 10), number(bytes, IP + 10))?;
-        if has_udp_checksum(bytes) {
-            set_udp_checksum(&mut right);
-            same(&spot, "checksum of the UDP header", number(&right, UDP + 6), number(bytes, UDP + 6))?;
-        }
+    let bytes = &answer.frame.bytes;
+    let (ip_len, udp_len) = (number(bytes, IP + 2), number(bytes, UDP + 4));
+    if bytes[IP] != 0x45 {
+        return Err(ProbeStop::Undecidable(
+            "results have a tag or IPv4 options, which this clause does not read".into(),
+        ));
+    }
+    let payload = crate::format::HEADER + answer.sums.len() * 4;
+    same(spot, "length in the IPv4 header", 28 + payload, usize::from(ip_len))?;
+    same(spot, "length in the UDP header", 8 + payload, usize::from(udp_len))?;
+    let mut right = bytes[..(IP + usize::from(ip_len)).min(bytes.len())].to_vec();
+    set_ip_checksum(&mut right);
+    same(spot, "checksum of the IPv4 header", number(&right, IP + 10), number(bytes, IP + 10))?;
+    if has_udp_checksum(bytes) {
+        set_udp_checksum(&mut right);
+        same(spot, "checksum of the UDP header", number(&right, UDP + 6), number(bytes, UDP + 6))?;
     }
     Ok(())
 }

@@ -323,6 +323,18 @@ pub(super) fn has_sums(answers: &[Answer], spot: &Spot, sums: &[i32]) -> ProbeRe
     Ok(())
 }
 
+/// None of these frames is a SwitchML packet of the device.
+pub(super) fn has_no_result(frames: &[ProbeFrame], after: &str) -> ProbeResult<()> {
+    let result = |frame: &&ProbeFrame| {
+        let datagram = Datagram::parse(&frame.bytes).filter(|datagram| datagram.src == SERVER_IP);
+        datagram.is_some_and(|datagram| Header::parse(datagram.payload).is_some())
+    };
+    match frames.iter().filter(result).count() {
+        0 => Ok(()),
+        count => Err(ClauseBreach::stop(format!("results after {after}"), "none", count)),
+    }
+}
+
 fn read(frame: ProbeFrame) -> ProbeResult<Answer> {
     let no = |frame: &ProbeFrame| {
         let what = format!("a frame of {} bytes at port {}", frame.bytes.len(), frame.port);

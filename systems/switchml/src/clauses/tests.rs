@@ -57,6 +57,14 @@ enum Defect {
     NeverLate,
     AnyNumber,
     JobsShare,
+    WorkersSource,
+    WrongStation,
+    EchoesService,
+    KeepsChecksum,
+    NextIsLast,
+    ReadsLonger,
+    SizeOfOne,
+    AnyProtocol,
 }
 
 /// Defects, and clauses that must find each.
@@ -94,6 +102,14 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::NeverLate, &["switchml-late"]),
     (Defect::AnyNumber, &["switchml-stale"]),
     (Defect::JobsShare, &["switchml-jobs", "switchml-foreign-job"]),
+    (Defect::WorkersSource, &["switchml-ethernet"]),
+    (Defect::WrongStation, &["switchml-ethernet"]),
+    (Defect::EchoesService, &["switchml-fields"]),
+    (Defect::KeepsChecksum, &["switchml-headers"]),
+    (Defect::NextIsLast, &["switchml-unknown-source"]),
+    (Defect::ReadsLonger, &["switchml-longer"]),
+    (Defect::SizeOfOne, &["switchml-size"]),
+    (Defect::AnyProtocol, &["switchml-not-udp"]),
 ];
 
 #[derive(Debug, Clone, Default)]
@@ -132,14 +148,27 @@ impl Naive {
     }
 
     fn read(&self, frame: &[u8]) -> Option<Read> {
-        let datagram = Datagram::parse(frame)?;
+        let mut frame = frame.to_vec();
+        if self.is(Defect::AnyProtocol) {
+            (frame[12], frame[13], frame[14], frame[23]) = (8, 0, 0x45, 17);
+        }
+        let datagram = Datagram::parse(&frame)?;
         if !(PORT..PORT + 16).contains(&datagram.dst_port) && !self.is(Defect::AnyPort) {
             return None;
         }
         let worker = worker_of(datagram.src, (WORKERS * u32::from(JOBS)) as usize);
+        let next = self.is(Defect::NextIsLast) && datagram.src == worker_ip(WORKERS * u32::from(JOBS));
+        let worker = if next { Some(WORKERS - 1) } else { worker };
         let worker = if self.is(Defect::AnyoneIsZero) { worker.or(Some(2)) } else { worker }?;
         let mut p = if self.is(Defect::IgnoresLengths) { frame[HEAD..].to_vec() } else { datagram.payload.to_vec() };
         if self.is(Defect::ReadsTruncated) && p.len() >= HEADER {
+            p.resize(HEADER + 4 * VALUES, 0);
+        }
+        if self.is(Defect::ReadsLonger) && p.len() > HEADER + 4 * VALUES {
+            p.truncate(HEADER + 4 * VALUES);
+        }
+        if self.is(Defect::SizeOfOne) && p.len() == HEADER + 4 && p[0] & 7 == 5 {
+            p[0] = p[0] & 0xf8 | 1;
             p.resize(HEADER + 4 * VALUES, 0);
         }
         if p.len() != HEADER + 4 * VALUES || (p[0] & 7 != 1 && !self.is(Defect::AnySize)) {
@@ -237,8 +266,15 @@ impl Naive {
         }
         if self.is(Defect::WrongLength) {
             bytes[39] = bytes[39].wrapping_sub(1);
-            set_ip_checksum(&mut bytes);
         }
+        match self.defect {
+            Defect::WorkersSource => bytes[6..12].copy_from_slice(&frame[6..12]),
+            Defect::WrongStation => bytes[2] ^= 1,
+            Defect::EchoesService => bytes[15] = frame[15],
+            Defect::KeepsChecksum => bytes[40..42].copy_from_slice(&frame[40..42]),
+            _ => {}
+        }
+        set_ip_checksum(&mut bytes);
         let first = u32::from(it.job) * WORKERS;
         for worker in first..first + WORKERS {
             if alone && worker != it.worker || self.is(Defect::SkipsLastWorker) && worker == first + WORKERS - 1 {
