@@ -2,12 +2,12 @@
 
 use pktgen_core::record::Hashing;
 use pktgen_core::{Error, Result};
-use pktgen_engine::clause::{Clause, ProbeFrame};
-use serde::Serialize;
+use pktgen_engine::clause::{Clause, ClauseSuite, ProbeFrame};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// What came of a clause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClauseVerdict {
     /// It held in every repeat.
@@ -71,6 +71,26 @@ impl ClauseOutcome {
             "frames": self.frames,
             "digest": self.digest,
             "evidence": self.file,
+        })
+    }
+
+    /// Out of such an object, with `first` beside it; none if it is not one of this suite.
+    pub(crate) fn of_json(one: &Value, suite: &'static ClauseSuite) -> Option<Self> {
+        let (number, clause) = suite.numbered().find(|(_, clause)| one["clause"] == clause.id)?;
+        let count = |key: &str| one[key].as_u64();
+        let small = |key: &str| count(key).and_then(|n| u32::try_from(n).ok());
+        Some(ClauseOutcome {
+            number,
+            clause,
+            verdict: ClauseVerdict::deserialize(&one["verdict"]).ok()?,
+            why: one["why"].as_str().unwrap_or_default().to_owned(),
+            repeats: small("repeats")?,
+            times: small("times")?,
+            first: small("first")?,
+            frames: count("frames")?,
+            digest: one["digest"].as_str()?.to_owned(),
+            evidence: Vec::new(),
+            file: one["evidence"].as_str().map(str::to_owned),
         })
     }
 

@@ -1,20 +1,27 @@
 //! Conformance of devices that aggregate (docs/certify.md): carries out the clauses of a system on a bench, and says of each whether it holds.
 //!
-//! Clauses are listed by their systems ([`pktgen_engine::clause`]). A [`ProgramBench`] has a program in virtual time, a [`WireBench`]
+//! Clauses are listed by their systems ([`pktgen_engine::clause`]). A [`ProgramBench`] has a program in virtual time, a [`LockstepBench`] another process there, a [`WireBench`]
 //! whatever is at the other end of interfaces. [`certify`] carries clauses out; [`Certificate`] is what comes of it, [`methodology`] the
 //! page of all clauses.
 #![forbid(unsafe_code)]
 
 mod certificate;
 mod evidence;
+mod ground;
 mod junit;
+mod lockstep;
 mod page;
 mod program;
+mod progress;
 mod run;
+mod settings;
 mod wires;
 
 pub use certificate::{Certificate, ClauseOutcome, ClauseVerdict};
+pub use lockstep::LockstepBench;
 pub use page::methodology;
 pub use program::ProgramBench;
+pub use progress::CertificateProgress;
 pub use run::{CertifyOptions, certify};
+pub use settings::CertifySettings;
 pub use wires::WireBench;

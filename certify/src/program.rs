@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pktgen_core::time::{MS, NEVER, NS, Time};
-use pktgen_core::topology::NodeId;
+use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_core::{Error, Result};
 use pktgen_engine::clause::{ClauseSuite, EachFrame, ProbeBench, ProbeGround};
 use pktgen_engine::dialect::Dialect;
@@ -15,10 +14,10 @@ use pktgen_engine::target::device::Device;
 use pktgen_realtime::driver::real_time::only_device;
 use pktgen_realtime::plan::Plan;
 
+use crate::ground::at_node;
+
 /// Time between two frames that go in.
 const APART: Time = 10 * NS;
-/// How long a late worker stays away.
-const LATE: Time = 100 * MS;
 
 /// A device in virtual time.
 pub struct ProgramBench<'a> {
@@ -43,28 +42,16 @@ struct Rig {
 
 impl<'a> ProgramBench<'a> {
     /// The device of an experiment in virtual time, and what the clauses of a suite know of it; `make` plans the experiment.
-    pub fn new(suite: &'static ClauseSuite, make: impl Fn() -> Result<Plan> + 'a) -> Result<(Self, ProbeGround)> {
+    pub fn new(
+        suite: &'static ClauseSuite,
+        late: Time,
+        make: impl Fn() -> Result<Plan> + 'a,
+    ) -> Result<(Self, ProbeGround)> {
         let plan = make()?;
-        let ground = ground(&plan)?;
+        let ground = at_node(&plan, late)?;
         let rig = Rig::of(plan, suite)?;
         Ok((ProgramBench { make: Box::new(make), suite, rig, now: 0 }, ground))
     }
-}
-
-/// What clauses know of the device of a plan.
-fn ground(plan: &Plan) -> Result<ProbeGround> {
-    let (topology, facts) = (&plan.parts.topology, &plan.parts.facts);
-    let node = only_device(topology)?;
-    let routes = &topology.routes()[usize::from(node)];
-    let port = |to: NodeId| routes[usize::from(to)];
-    Ok(ProbeGround {
-        workers: facts.workers.clone(),
-        port_of: facts.host_of.iter().map(|host| port(*host)).collect(),
-        server: topology.servers().next().map(port),
-        frame_bytes: plan.parts.frame_bytes,
-        late: LATE,
-        keys: pktgen_core::config::Document::parse(&plan.spec.config, "the resolved experiment")?,
-    })
 }
 
 impl Rig {
@@ -171,7 +158,7 @@ impl ProbeBench for ProgramBench<'_> {
         Ok(())
     }
 
-    fn restart(&mut self) -> Result<bool> {
+    fn restart(&mut self, _repeat: u32) -> Result<bool> {
         self.rig = Rig::of((self.make)()?, self.suite)?;
         Ok(true)
     }

@@ -1,49 +1,58 @@
 //! The bench of a device at the other end of interfaces: workers on one cable, the server on another.
 //!
 //! Frames have the addresses of the experiment's profile; other middleware of the experiment (taps, faults) works as in a run. What is no
-//! IPv4 frame is none of the device's answers: hosts and switches send such frames by themselves.
+//! IPv4 frame is none of the device's answers: hosts and switches send such frames by themselves. A device that the experiment starts is
+//! started anew for every clause, and after it ended.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use pktgen_core::seed::Seed;
-use pktgen_core::time::{MS, NS, SECOND, Time};
+use pktgen_core::time::{MS, NS, Time};
 use pktgen_core::{Error, Result};
-use pktgen_engine::clause::{EachFrame, LONGER, ProbeBench, ProbeGround, STRANGERS};
+use pktgen_engine::clause::{EachFrame, LONGER, ProbeBench, ProbeGround};
 use pktgen_realtime::clock::RunClock;
+use pktgen_realtime::launch::LaunchedDevice;
 use pktgen_realtime::plan::Plan;
-use pktgen_realtime::transport::middleware::{Outer, Site, wrap};
-use pktgen_realtime::transport::{End, Wire};
-use pktgen_wire::device::{GROWTH_MAX, Translator};
+use pktgen_realtime::transport::middleware::{Site, wrap};
+use pktgen_realtime::transport::{End, Ports, Wire};
 
-/// The device is silent when no frame has come for so long.
-const QUIET: Time = 20 * MS;
-/// How long a late worker stays away.
-const LATE: Time = 500 * MS;
+use crate::ground::{strangers, wired};
+use crate::settings::CertifySettings;
+
 /// The most frames that are taken at once.
 const BURST: usize = 64;
-/// A device that sends for so long is not silent.
-const FLOOD: Time = 5 * SECOND;
 /// Where the type of a frame is, and IPv4.
 const TYPE: std::ops::Range<usize> = 12..14;
 const IPV4: [u8; 2] = [0x08, 0x00];
 
+/// Starts the device of a plan, if the experiment does.
+type Start<'a> = dyn Fn(&Plan) -> Result<Option<LaunchedDevice>> + 'a;
+
 /// A device at the other end of interfaces.
-pub struct WireBench {
+pub struct WireBench<'a> {
+    /// Before the device, so that they are closed first.
     wires: Vec<Box<dyn Wire>>,
-    /// Gives addresses of the profile to frames that are no UDP over IPv4, which middleware leaves as they are; and room for one.
-    odd: Vec<Translator>,
-    room: Vec<u8>,
+    device: Option<LaunchedDevice>,
+    /// Nothing was sent to the device since it was started.
+    is_new: bool,
+    plan: &'a Plan,
+    folder: &'a Path,
+    start: Box<Start<'a>>,
+    settings: CertifySettings,
     clock: RunClock,
     /// Frames that were lost before the first probe.
     lost_before: u64,
 }
 
-impl WireBench {
-    /// Opens the interfaces of an experiment; files of its middleware go into `folder`.
-    pub fn open(plan: &Plan, folder: &Path) -> Result<(Self, ProbeGround)> {
-        let (parts, transport) = (&plan.parts, &plan.spec.transport);
-        let has_server = parts.topology.servers().next().is_some();
+impl<'a> WireBench<'a> {
+    /// Starts the device, if that is to be done, and opens the interfaces of an experiment; files of its middleware go into `folder`.
+    pub fn open(
+        plan: &'a Plan,
+        folder: &'a Path,
+        settings: CertifySettings,
+        start: impl Fn(&Plan) -> Result<Option<LaunchedDevice>> + 'a,
+    ) -> Result<(Self, ProbeGround)> {
+        let transport = &plan.spec.transport;
         let can = transport.kind.capabilities();
         if !can.real_time || can.own_time || can.in_process || !can.heads {
             return Err(Error::config(format!(
@@ -51,39 +60,45 @@ impl WireBench {
                 transport.kind.name()
             )));
         }
+        let (start, clock) = (Box::new(start), RunClock::start());
+        let mut bench = WireBench {
+            wires: Vec::new(),
+            device: None,
+            is_new: true,
+            plan,
+            folder,
+            start,
+            settings,
+            clock,
+            lost_before: 0,
+        };
+        bench.begin()?;
+        Ok((bench, wired(plan, &settings)?))
+    }
+
+    /// Starts the device, and opens the interfaces, which may be those of its cables.
+    fn begin(&mut self) -> Result<()> {
+        let (parts, transport) = (&self.plan.parts, &self.plan.spec.transport);
+        self.device = (self.start)(self.plan)?;
+        let has_server = parts.topology.servers().next().is_some();
         let ends = if has_server { vec![End::Workers, End::Server] } else { vec![End::Workers] };
         let frame_max = transport.wire_bytes(parts.frame_bytes) + LONGER;
-        let outer = transport.outer.as_deref().map(|own| {
-            Arc::new(Outer { addresses: own.addresses.clone().with_strangers(STRANGERS), format: own.format })
-        });
-        let odd = ends.iter().flat_map(|end| outer.as_ref().map(|outer| outer.translator(*end))).collect();
-        let clock = RunClock::start();
         let site = Site {
-            clock: clock.clone(),
+            clock: self.clock.clone(),
             seed: Seed(0),
             frame_max,
-            folder,
+            folder: self.folder,
             traffic: parts.traffic(),
-            outer,
+            outer: strangers(transport.outer.as_deref()),
             // Clauses write frames as devices expect them.
             dialect: None,
         };
         let opened = transport.kind.open(transport, &ends, frame_max)?;
-        let around = |(end, ports): (&End, pktgen_realtime::transport::Ports)| {
-            wrap(&transport.middleware, *end, &site, ports.whole())
-        };
-        let wires = ends.iter().zip(opened).map(around).collect::<Result<Vec<_>>>()?;
-        let ground = ProbeGround {
-            workers: parts.facts.workers.clone(),
-            port_of: vec![0; parts.facts.workers.len()],
-            server: has_server.then_some(1),
-            frame_bytes: frame_max - LONGER,
-            late: LATE,
-            keys: pktgen_core::config::Document::parse(&plan.spec.config, "the resolved experiment")?,
-        };
-        let mut bench = WireBench { wires, odd, room: vec![0; frame_max + GROWTH_MAX], clock, lost_before: 0 };
-        bench.lost_before = bench.dropped();
-        Ok((bench, ground))
+        let around = |(end, ports): (&End, Ports)| wrap(&transport.middleware, *end, &site, ports.whole());
+        self.wires = ends.iter().zip(opened).map(around).collect::<Result<Vec<_>>>()?;
+        self.lost_before = self.dropped();
+        self.is_new = true;
+        Ok(())
     }
 
     fn dropped(&mut self) -> u64 {
@@ -109,23 +124,19 @@ impl WireBench {
     /// Waits a little for frames.
     fn doze(&mut self, span: Time) -> Result<()> {
         // With two cables none is waited for long, since the other may have something.
-        let most = if self.wires.len() > 1 { MS / 4 } else { QUIET };
+        let most = if self.wires.len() > 1 { MS / 4 } else { self.settings.silence.ps() };
         self.wires[0].wait((span.clamp(0, most) / NS) as u64)
     }
 }
 
-impl ProbeBench for WireBench {
+impl ProbeBench for WireBench<'_> {
     fn now(&mut self) -> Time {
         self.clock.now()
     }
 
     fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
-        let WireBench { wires, odd, room, .. } = self;
-        // What middleware gives addresses goes through it as it is.
-        let own = odd.get(usize::from(port)).filter(|own| own.outward(bytes, room).is_none());
-        let len = own.and_then(|own| own.outward_odd(bytes, room));
-        let bytes = len.map_or(bytes, |len| &room[..len]);
-        let wire = &mut wires[usize::from(port)];
+        self.is_new = false;
+        let wire = &mut self.wires[usize::from(port)];
         // A wire that takes nothing for long returns an error.
         while wire.send(&[bytes])?.taken == 0 {}
         wire.flush(1_000_000)
@@ -144,6 +155,7 @@ impl ProbeBench for WireBench {
     }
 
     fn settle(&mut self, each: EachFrame) -> Result<()> {
+        let (quiet, flood) = (self.settings.silence.ps(), self.settings.flood.ps());
         let begun = self.clock.now();
         let mut heard = begun;
         loop {
@@ -152,15 +164,28 @@ impl ProbeBench for WireBench {
             if found > 0 {
                 heard = now;
             }
-            if now - heard >= QUIET || now - begun >= FLOOD {
+            if now - heard >= quiet || now - begun >= flood {
                 return Ok(());
             }
-            self.doze(QUIET - (now - heard))?;
+            self.doze(quiet - (now - heard))?;
         }
     }
 
-    fn restart(&mut self) -> Result<bool> {
-        Ok(false)
+    fn restart(&mut self, repeat: u32) -> Result<bool> {
+        if self.device.is_none() || repeat > 0 && self.ended().is_none() {
+            return Ok(false);
+        }
+        if !self.is_new {
+            // In this order: the interfaces go with the device.
+            self.wires.clear();
+            self.device = None;
+            self.begin()?;
+        }
+        Ok(true)
+    }
+
+    fn ended(&mut self) -> Option<String> {
+        self.device.as_ref().and_then(LaunchedDevice::death)
     }
 
     fn lost(&mut self) -> Result<u64> {

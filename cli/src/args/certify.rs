@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
+use super::target::AllowLaunch;
+
 const EXITS: &str = "\
 Verdicts per clause: passed, failed, not decidable, not applicable. docs/certify.md has the clauses and the method.\n\
 Exit codes: 0 the device conforms; 1 a clause failed or is not decidable; 2 usage or configuration; 3 this host cannot.";
@@ -32,9 +34,12 @@ pub(crate) struct Certify {
     /// Seed of all content [default: that of the experiment]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Folder for the certificate and its evidence; must be new or empty [default: runs/certify-NAME-N]
+    /// Folder for the certificate and its evidence; must be new or empty, or have a certificate that was killed, which goes on
+    /// [default: runs/certify-NAME-N]
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) launch: AllowLaunch,
     /// Print the clauses and stop
     #[arg(long)]
     pub(crate) list: bool,

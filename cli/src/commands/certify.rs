@@ -1,6 +1,12 @@
 //! `pktgen certify`: does a device do what its protocol says? Clause by clause, with the frames that prove it.
 
-use pktgen_certify::{Certificate, CertifyOptions, ClauseVerdict, ProgramBench, WireBench, certify, methodology};
+use std::path::Path;
+
+use pktgen_certify::{
+    Certificate, CertificateProgress, CertifyOptions, CertifySettings, ClauseVerdict, LockstepBench, ProgramBench,
+    WireBench, certify, methodology,
+};
+use pktgen_core::config::Run;
 use pktgen_core::{Error, Result};
 use pktgen_engine::clause::{ClauseSuite, ProbeBench, ProbeGround};
 use pktgen_realtime::capture::claim;
@@ -24,8 +30,10 @@ pub(super) fn run(args: Certify, ui: &Ui) -> Result<u8> {
         return Ok(0);
     };
     let document = load(&args::Experiment { experiment, set: args.set.clone() })?;
-    let experiment = Experiment::open(all(), document)?;
-    carry_out(&experiment, args, ui)
+    let mut own = document.clone();
+    let settings = CertifySettings::of(&mut own)?;
+    let experiment = Experiment::open(all(), document)?.launching(args.launch.allow_launch);
+    carry_out(&experiment, args, (settings, own.resolved_section("certify")), ui)
 }
 
 fn list(suite: &'static ClauseSuite, ui: &Ui) {
@@ -39,66 +47,98 @@ fn list(suite: &'static ClauseSuite, ui: &Ui) {
     }
 }
 
-fn carry_out(experiment: &Experiment, args: Certify, ui: &Ui) -> Result<u8> {
+fn carry_out(experiment: &Experiment, args: Certify, settings: (CertifySettings, String), ui: &Ui) -> Result<u8> {
     let run = match &args.run {
         None => &experiment.runs[0],
         name => experiment.choose(name.as_deref())?,
     };
     let plan = experiment.prepare(run)?;
-    let format = plan.parts.facts.protocol.format;
-    let Some(suite) = all().suites.iter().find(|suite| suite.format == format) else {
-        let known: Vec<_> = all().suites.iter().map(|suite| suite.format).collect();
-        return Err(Error::config(format!(
-            "{}: there are no clauses for devices that use {format}; use an experiment of {}",
-            experiment.name,
-            known.join(" or ")
-        )));
-    };
-    let folder = OutFolder::of(args.out, &format!("certify-{}", experiment.name))?;
-    let _claim = claim(&folder)?;
-    let device = device(&plan);
-    let config = plan.spec.config.clone();
-    let (mut bench, ground): (Box<dyn ProbeBench>, ProbeGround) = match plan.spec.is_real_time() {
-        true => {
-            let (bench, ground) = WireBench::open(&plan, &folder)?;
-            (Box::new(bench), ground)
-        }
-        false => {
-            let (bench, ground) = ProgramBench::new(suite, || experiment.plan(run))?;
-            (Box::new(bench), ground)
-        }
-    };
-    let options = CertifyOptions {
-        seed: args.seed.unwrap_or(run.seed),
-        repeats: args.repeats,
-        only: args.clause,
-        except: args.except,
-    };
-    let bar = ui.spinner("certifying");
-    let outcomes = certify(suite, &ground, bench.as_mut(), &options, &mut |outcome| bar.set_message(outcome.line()));
-    bar.finish_and_clear();
+    let suite = suite(&plan, &experiment.name)?;
+    let (settings, said) = settings;
+    let seed = args.seed.unwrap_or(run.seed);
+    let repeats = args.repeats.or(settings.repeats);
     let mut certificate = Certificate {
         suite: (suite.name, suite.version),
         by: format!("pktgen {}", env!("CARGO_PKG_VERSION")),
-        device,
+        device: device(&plan),
         experiment: experiment.name.clone(),
-        seed: options.seed,
-        config,
-        outcomes: outcomes?,
+        seed,
+        config: format!("{}\n{said}", plan.spec.config.trim_end()),
+        outcomes: Vec::new(),
     };
+    let folder = OutFolder::of(args.out, &format!("certify-{}", experiment.name))?;
+    let chosen = json!({ "only": args.clause, "except": args.except, "repeats": repeats }).to_string();
+    let (mut progress, done) = match CertificateProgress::is_in(&folder) {
+        true => CertificateProgress::resume(&folder, &certificate, &chosen, suite)?,
+        false => {
+            // Free again when the first file is there.
+            let _claim = claim(&folder)?;
+            (CertificateProgress::begin(&folder, &certificate, &chosen)?, Vec::new())
+        }
+    };
+    if !done.is_empty() {
+        ui.note(&format!("note: {} clauses were carried out before and are kept", done.len()));
+    }
+    let (mut bench, ground) = bench(experiment, &plan, run, &folder, settings)?;
+    let options = CertifyOptions { seed, repeats, only: args.clause, except: args.except, done };
+    let bar = ui.spinner("certifying");
+    let outcomes = certify(suite, &ground, bench.as_mut(), &options, &mut |outcome| {
+        bar.set_message(outcome.line());
+        progress.keep(outcome)
+    });
+    bar.finish_and_clear();
+    certificate.outcomes = outcomes?;
     certificate.write(&folder)?;
+    progress.end()?;
     say(&certificate, ui)?;
     ui.detail(&format!("certificate and evidence in {}", folder.display()));
     Ok(u8::from(!certificate.is_whole()))
+}
+
+/// The clauses of the device's format.
+fn suite(plan: &Plan, experiment: &str) -> Result<&'static ClauseSuite> {
+    let format = plan.parts.facts.protocol.format;
+    all().suites.iter().copied().find(|suite| suite.format == format).ok_or_else(|| {
+        let known: Vec<_> = all().suites.iter().map(|suite| suite.format).collect();
+        Error::config(format!(
+            "{experiment}: there are no clauses for devices that use {format}; use an experiment of {}",
+            known.join(" or ")
+        ))
+    })
+}
+
+type Bench<'a> = Box<dyn ProbeBench + 'a>;
+
+/// What puts frames into the device: on wires, in lockstep, or around our program.
+fn bench<'a>(
+    experiment: &'a Experiment,
+    plan: &'a Plan,
+    run: &'a Run,
+    folder: &'a Path,
+    settings: CertifySettings,
+) -> Result<(Bench<'a>, ProbeGround)> {
+    if plan.spec.is_real_time() {
+        let (bench, ground) = WireBench::open(plan, folder, settings, |plan| experiment.start_device(plan))?;
+        return Ok((Box::new(bench), ground));
+    }
+    if let Some(lockstep) = &plan.spec.transport.lockstep {
+        let couple = |plan: &Plan| experiment.couple_device(plan, run.seed);
+        let (bench, ground) = LockstepBench::open(experiment.prepare(run)?, settings, lockstep.is_started(), couple)?;
+        return Ok((Box::new(bench), ground));
+    }
+    let suite = suite(plan, &experiment.name)?;
+    let (bench, ground) = ProgramBench::new(suite, settings.late(false), || experiment.plan(run))?;
+    Ok((Box::new(bench), ground))
 }
 
 /// What is certified, in words.
 fn device(plan: &Plan) -> String {
     let transport = &plan.spec.transport;
     let name = plan.spec.hardware.as_ref().map_or("a device", |own| own.profile.name.as_str());
-    match plan.spec.is_real_time() {
-        true => format!("{name} at {} ({})", transport.interfaces.join(" "), transport.kind.name()),
-        false => "the software device of pktgen in virtual time".to_owned(),
+    match (plan.spec.is_real_time(), &transport.lockstep) {
+        (true, _) => format!("{name} at {} ({})", transport.interfaces.join(" "), transport.kind.name()),
+        (false, Some(_)) => format!("{name} of another process in virtual time (target.lockstep)"),
+        (false, None) => "the software device of pktgen in virtual time".to_owned(),
     }
 }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::support::bench::{Device, cabled};
 use crate::support::text;
 use crate::support::wired::{config, pktgen, said};
-use pktgen_certify::{Certificate, CertifyOptions, ClauseVerdict, ProgramBench, certify};
+use pktgen_certify::{Certificate, CertificateProgress, CertifyOptions, ClauseVerdict, ProgramBench, certify};
 use pktgen_core::Result;
 use pktgen_core::config::Document;
-use pktgen_core::time::Time;
+use pktgen_core::time::{MS, Time};
 use pktgen_engine::clause::{EachFrame, ProbeBench};
 use pktgen_realtime::run::Experiment;
 use pktgen_testing::{Need, skip};
@@ -126,8 +126,8 @@ impl ProbeBench for Bent<'_> {
     fn settle(&mut self, each: EachFrame) -> Result<()> {
         self.bent(each, |inner, each| inner.settle(each))
     }
-    fn restart(&mut self) -> Result<bool> {
-        self.inner.restart()
+    fn restart(&mut self, repeat: u32) -> Result<bool> {
+        self.inner.restart(repeat)
     }
     fn lost(&mut self) -> Result<u64> {
         self.inner.lost()
@@ -140,9 +140,9 @@ fn bent(bend: Bend) -> Certificate {
     let experiment = Experiment::open(pktgen_registry::all(), document).expect("an experiment");
     let make = || experiment.plan(&experiment.runs[0]);
     let suite = pktgen_registry::all().suites.iter().find(|suite| suite.name == "switchml").expect("a suite");
-    let (inner, ground) = ProgramBench::new(suite, make).expect("a bench");
+    let (inner, ground) = ProgramBench::new(suite, 100 * MS, make).expect("a bench");
     let mut bench = Bent { inner, bend, count: 0 };
-    let outcomes = certify(suite, &ground, &mut bench, &CertifyOptions::default(), &mut |_| ()).expect("it runs");
+    let outcomes = certify(suite, &ground, &mut bench, &CertifyOptions::default(), &mut |_| Ok(())).expect("it runs");
     let config = make().expect("a plan").spec.config;
     Certificate {
         suite: (suite.name, suite.version),
@@ -173,7 +173,10 @@ fn what_a_failed_clause_saw_is_in_its_files() {
         vec![(port, bytes)]
     });
     assert!(!certificate.is_whole());
+    let mut progress = CertificateProgress::begin(folder.path(), &certificate, "all").expect("writable");
+    certificate.outcomes.iter_mut().try_for_each(|outcome| progress.keep(outcome)).expect("writable");
     certificate.write(folder.path()).expect("writable");
+    progress.end().expect("it was there");
     let sum = certificate.outcomes.iter().find(|it| it.clause.id == "switchml-sum").expect("the clause");
     assert_eq!(sum.verdict, ClauseVerdict::Failed);
     assert!(sum.why.contains("value 255 of the result: expected ") && sum.why.contains(", observed "), "{}", sum.why);

@@ -47,6 +47,11 @@ impl Lockstep {
         Ok(Some(own).filter(|_| in_virtual_time && is("target.kind", "external")))
     }
 
+    /// Whether pktgen starts the device, and not the user.
+    pub fn is_started(&self) -> bool {
+        !self.command.is_empty()
+    }
+
     /// Refuses to start a program that the user did not allow.
     pub(crate) fn check_allowed(&self, allowed: bool) -> Result<()> {
         match &self.command[..] {

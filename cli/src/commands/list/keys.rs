@@ -1,5 +1,6 @@
 //! `pktgen list --keys`: what may be written into the sections of an experiment, as it stands beside the code that reads it.
 
+use pktgen_certify::CertifySettings;
 use pktgen_core::config::{Key, KeyTables};
 use pktgen_core::registry::{Named, suggest};
 use pktgen_core::user_metric::UserMetricKeys;
@@ -81,6 +82,8 @@ fn readers() -> Vec<Reader> {
         ("NAME", "A metric of the experiment's own."),
         &[&[UserMetricKeys::KEYS]],
     ));
+    let certify = ("certify", "How `pktgen certify` waits and repeats.");
+    all.push(Reader::new("certify", "certify", certify, &[&[CertifySettings::KEYS]]));
     all.extend(pktgen_planning::STUDIES.iter().map(|it| Reader::new("study", "studies", of(*it), &[it.keys()])));
     all.retain(|reader| !reader.keys.is_empty());
     all

@@ -31,6 +31,7 @@ pub const SECTIONS: &[&str] = &[
     "report",
     "paper",
     "verify",
+    "certify",
 ];
 
 /// Where a value was written.

@@ -19,6 +19,8 @@ pub struct ProbeGround {
     pub frame_bytes: usize,
     /// How long a late worker stays away.
     pub late: Time,
+    /// How long what must come is awaited, once the device is silent; 0 where silence is certain.
+    pub patience: Time,
     /// The experiment with all defaults: what the device is said to be and to do.
     pub keys: Document,
 }

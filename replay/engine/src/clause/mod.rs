@@ -169,8 +169,13 @@ pub trait ProbeBench {
     /// Lets time pass until nothing more comes of what went in.
     fn settle(&mut self, each: EachFrame) -> Result<()>;
 
-    /// Puts a device that was just started in the place of this one; false if it cannot.
-    fn restart(&mut self) -> Result<bool>;
+    /// Puts a device that was just started in the place of this one, before the repeat of a clause that has this number; false if it does not.
+    fn restart(&mut self, repeat: u32) -> Result<bool>;
+
+    /// Why there is no device any more, if it ended.
+    fn ended(&mut self) -> Option<String> {
+        None
+    }
 
     /// Frames that the bench itself lost so far.
     fn lost(&mut self) -> Result<u64>;

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use pktgen_core::seed::{Seed, Stream, unit};
-use pktgen_core::time::Time;
+use pktgen_core::time::{MS, Time};
 
 use super::{ClauseBreach, ProbeBench, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 
 /// What earlier probes left in a device that was not started anew: numbers by what the system's clauses call them.
 pub type ProbeMemory = BTreeMap<u64, u64>;
+
+/// How long frames that must come are awaited at once.
+const PAUSE: Time = 10 * MS;
 
 /// A clause being carried out.
 pub struct ClauseProbe<'a> {
@@ -80,6 +83,20 @@ impl<'a> ClauseProbe<'a> {
         self.out(|bench, each| bench.settle(each))
     }
 
+    /// The same where something must come: a device that is slow is waited for.
+    pub fn expect(&mut self) -> ProbeResult<Vec<ProbeFrame>> {
+        let (mut out, mut waited) = (self.settle()?, 0);
+        while out.is_empty() && waited < self.ground.patience {
+            let step = (self.ground.patience - waited).min(PAUSE);
+            out = self.pass(step)?;
+            waited += step;
+            if !out.is_empty() {
+                out.extend(self.settle()?);
+            }
+        }
+        Ok(out)
+    }
+
     /// Everything that comes while so much time passes.
     pub fn pass(&mut self, span: Time) -> ProbeResult<Vec<ProbeFrame>> {
         self.out(|bench, each| bench.pass(span, each))
@@ -95,6 +112,9 @@ impl<'a> ClauseProbe<'a> {
             log.push(ProbeFrame { t, port, inward: false, bytes: bytes.to_vec() });
         };
         act(self.bench, each)?;
+        if let Some(why) = self.bench.ended() {
+            return Err(ClauseBreach::stop("the device", "runs on", why));
+        }
         let lost = self.bench.lost()? - self.lost;
         if lost > 0 {
             return Err(ProbeStop::Undecidable(format!(

@@ -13,8 +13,8 @@ use crate::transport::TransportPlan;
 const ETHERNET: usize = 14;
 const MTU_MIN: u32 = 1500;
 
-/// A device that was launched and is ready.
-pub(crate) struct LaunchedDevice {
+/// A device that was launched and is ready. All of it ends when this is dropped.
+pub struct LaunchedDevice {
     session: Launched,
     readiness: Readiness,
     cables: Vec<(String, String)>,
@@ -92,7 +92,7 @@ impl LaunchedDevice {
     }
 
     /// Why it is dead, if it is.
-    pub(crate) fn death(&self) -> Option<String> {
+    pub fn death(&self) -> Option<String> {
         self.session.is_dead().then(|| self.session.obituary())
     }
 

@@ -15,7 +15,7 @@ mod session;
 mod settings;
 mod talk;
 
-pub(crate) use device::LaunchedDevice;
+pub use device::LaunchedDevice;
 pub use keeper::keep;
 pub use settings::LAUNCH_KEYS;
 pub(crate) use settings::Launch;

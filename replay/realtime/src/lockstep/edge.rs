@@ -67,10 +67,12 @@ impl Side {
             Some(len) => &first[..len],
             None => frame,
         };
-        match self.translator.as_ref().and_then(|translator| translator.outward(written, second)) {
-            Some(len) => &second[..len],
-            None => written,
-        }
+        let Some(translator) = &self.translator else { return written };
+        let len = match translator.outward(written, second) {
+            Some(len) => Some(len),
+            None => translator.outward_odd(written, second),
+        };
+        len.map_or(written, |len| &second[..len])
     }
 
     /// A frame of the device that left at `t`, with our addresses and header.

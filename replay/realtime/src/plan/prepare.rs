@@ -237,6 +237,7 @@ pub(crate) fn read_top(document: &mut Document, seed: u64) -> Result<()> {
     document.forget("sweep");
     // `pktgen verify` reads it; a run does not.
     drop(document.section("verify")?);
+    drop(document.section("certify")?);
     Ok(())
 }
 

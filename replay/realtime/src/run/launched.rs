@@ -10,11 +10,12 @@ use pktgen_core::record::{Fault, Note};
 use pktgen_core::time::{NS, Time};
 use pktgen_core::{Error, Result};
 
-use super::{Experiment, Task};
+use super::{Experiment, Task, simulated};
 use crate::driver::real_time::{Progress, RealOutcome, RunOrder, drop_privileges};
 use crate::launch::LaunchedDevice;
 use crate::live::{DeviceCounts, DeviceSlot};
 use crate::plan::Plan;
+use crate::target::remote::Remote;
 
 impl Experiment {
     /// Permits the experiment to run the commands of `[target.launch]`.
@@ -33,6 +34,20 @@ impl Experiment {
         }
     }
 
+    /// Starts the device of a plan in real time, if it is a command, and waits until it is ready.
+    pub fn start_device(&self, plan: &Plan) -> Result<Option<LaunchedDevice>> {
+        if plan.spec.launch.is_none() || !plan.spec.is_real_time() {
+            return Ok(None);
+        }
+        self.check_launch(plan)?;
+        LaunchedDevice::start(&plan.spec, plan.parts.frame_bytes)
+    }
+
+    /// Starts the device of a plan in virtual time, or waits for it, if it is another process.
+    pub fn couple_device(&self, plan: &Plan, seed: u64) -> Result<Option<Box<dyn Remote>>> {
+        Ok(simulated::open(plan, seed, self.may_launch)?.map(|(_, remote)| remote))
+    }
+
     /// Starts the device of a run, if it is a command, and waits until it is ready.
     pub(super) fn launch(&self, plan: &Plan, task: &Task) -> Result<Option<LaunchedDevice>> {
         if plan.spec.launch.is_none() || !plan.spec.is_real_time() {
@@ -45,7 +60,7 @@ impl Experiment {
                  by hand and leave [target.launch] out",
             ));
         }
-        LaunchedDevice::start(&plan.spec, plan.parts.frame_bytes)
+        self.start_device(plan)
     }
 }
 

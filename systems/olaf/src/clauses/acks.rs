@@ -14,7 +14,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         rule: "An ACK to a worker goes to all workers of its cluster, and to no other (§7, §10).",
         precondition: "two clusters, two workers in each",
         exempt: |ground| few(ground, 2, 2),
-        stimulus: "an ACK of the server to a worker",
+        stimulus: "an update of every worker; when all has left, an ACK of the server to a worker",
         observation: "all ports, until the device is silent",
         oracle: "one copy at each worker's port, to its address or to the cluster's group, and no other frame",
         probe: workers,
@@ -26,7 +26,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         rule: "The device writes the slots in use (Qn) and the active clusters (N) of the queue towards the server into an ACK (§7).",
         precondition: "three clusters",
         exempt: |ground| few(ground, 3, 1),
-        stimulus: "two updates ahead, updates of some other clusters, and at once an ACK of the server",
+        stimulus: "an update of every worker; when all has left, two updates ahead, updates of some other clusters, and at once an ACK of the server",
         observation: "all ports, until the device is silent",
         oracle: "Qn: the updates that wait, and at most one more; N: at least the clusters of this stimulus, at most all",
         probe: state,
@@ -38,7 +38,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         rule: "What an ACK carries behind the queue's state is as the server wrote it.",
         precondition: "two clusters",
         exempt: |ground| few(ground, 2, 1),
-        stimulus: "an ACK of the server with random bits as model",
+        stimulus: "an update of every worker; when all has left, an ACK of the server with random bits as model",
         observation: "all ports, until the device is silent",
         oracle: "the same bits",
         probe: model,
@@ -56,13 +56,24 @@ fn ack(worker: u32, model: &[u32]) -> Vec<u8> {
     frame
 }
 
+/// Every worker has sent an update, and all has left: a device may know its ports, and which clusters there are, by that.
+fn introduced<'p, 'a>(probe: &'p mut ClauseProbe<'a>) -> ProbeResult<Card<'p, 'a>> {
+    let mut card = Card::new(probe);
+    for worker in 0..card.probe.ground.workers.len() as u32 {
+        let update = card.update(worker);
+        card.send(&update)?;
+    }
+    card.probe.settle()?;
+    Ok(card)
+}
+
 /// The server acknowledges; what comes down to workers, with the model that was sent.
 fn answered(card: &mut Card, worker: u32) -> ProbeResult<(Vec<ProbeFrame>, Vec<u32>)> {
     let model: Vec<u32> = (0..card.lanes).map(|_| card.probe.bits()).collect();
     let server = card.probe.ground.server.unwrap_or_default();
     card.probe.send_to(server, &ack(worker, &model))?;
     let last = card.probe.last_sent();
-    let frames = card.probe.settle()?;
+    let frames = card.probe.expect()?;
     let (up, down): (Vec<_>, Vec<_>) = frames.into_iter().partition(|frame| frame.port == server);
     card.was_busy(up.get(1).map(|frame| frame.t), last)?;
     if down.is_empty() {
@@ -84,7 +95,7 @@ fn read(frame: &ProbeFrame) -> ProbeResult<(Ack, Vec<u8>, u32)> {
 }
 
 fn workers(probe: &mut ClauseProbe) -> ProbeResult<()> {
-    let mut card = Card::new(probe);
+    let mut card = introduced(probe)?;
     let members = card.clusters[0].clone();
     let (down, _) = answered(&mut card, members[0])?;
     let ground = card.probe.ground;
@@ -106,7 +117,7 @@ fn workers(probe: &mut ClauseProbe) -> ProbeResult<()> {
 }
 
 fn state(probe: &mut ClauseProbe) -> ProbeResult<()> {
-    let mut card = Card::new(probe);
+    let mut card = introduced(probe)?;
     card.congest()?;
     let most = super::passing::free(&card).min(card.clusters.len());
     let count = 1 + card.probe.below(most.max(1));
@@ -139,7 +150,7 @@ fn state(probe: &mut ClauseProbe) -> ProbeResult<()> {
 }
 
 fn model(probe: &mut ClauseProbe) -> ProbeResult<()> {
-    let mut card = Card::new(probe);
+    let mut card = introduced(probe)?;
     let worker = card.clusters[0][0];
     let (down, sent) = answered(&mut card, worker)?;
     let sent: Vec<u8> = sent.iter().flat_map(|value| value.to_le_bytes()).collect();

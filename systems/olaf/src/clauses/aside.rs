@@ -38,6 +38,14 @@ pub(super) static CLAUSES: &[Clause] = &[
         probe: lengths,
         ..ASIDE
     },
+    Clause {
+        id: "olaf-other-size",
+        title: "updates with other numbers of gradients are not added",
+        rule: "An update with more or fewer gradients than the one of its cluster that waits is not added to it (ours: docs/olaf.md).",
+        stimulus: "two updates ahead; an update of each of two other clusters; from another worker of each an update with a gradient more, and one with one less",
+        probe: other_size,
+        ..ASIDE
+    },
 ];
 
 /// Updates of the outermost clusters wait; frames that are no updates come from other workers of theirs; the updates leave as they were.
@@ -100,6 +108,20 @@ fn lengths(probe: &mut ClauseProbe) -> ProbeResult<()> {
             frame[UDP_LENGTH].copy_from_slice(&length.to_be_bytes());
             card.send_aside(members[1], &frame)?;
         }
+        Ok(())
+    })
+    .map(drop)
+}
+
+fn other_size(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    unharmed(probe, |card, members| {
+        let lanes = card.lanes;
+        for other in [lanes + 1, lanes - 1] {
+            card.lanes = other;
+            let update = card.update(members[1]);
+            card.send_aside(members[1], &Card::frame(&update))?;
+        }
+        card.lanes = lanes;
         Ok(())
     })
     .map(drop)

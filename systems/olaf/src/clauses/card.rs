@@ -8,7 +8,7 @@ use pktgen_wire::wire::update::UPDATE_HEAD;
 use crate::strict::{self, PORT, Update, WORKER_PORT};
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 
-/// Gradients of an update, at most.
+/// Gradients of an update, at most: one less than there is room for, so that another may have one more.
 const LANES: usize = 32;
 /// Bytes of a payload by which a frame is known again.
 const KNOWN: usize = 16;
@@ -49,7 +49,14 @@ impl<'p, 'a> Card<'p, 'a> {
         let clusters: Vec<_> = probe.ground.clusters().iter().map(|cluster| probe.ground.members(*cluster)).collect();
         let clusters = probe.shuffled(&clusters).iter().map(|members| probe.shuffled(members)).collect();
         let room = probe.ground.frame_bytes.saturating_sub(HEAD + UPDATE_HEAD) / 4;
-        Card { lanes: room.clamp(1, LANES), clusters, ahead: Vec::new(), aside: Vec::new(), judges_ahead: false, probe }
+        Card {
+            lanes: room.saturating_sub(1).clamp(2, LANES),
+            clusters,
+            ahead: Vec::new(),
+            aside: Vec::new(),
+            judges_ahead: false,
+            probe,
+        }
     }
 
     /// A random reward, near all others; 0 where the filter separates even those.
@@ -128,7 +135,7 @@ impl<'p, 'a> Card<'p, 'a> {
     /// What leaves towards the server behind the updates ahead. The last of them must have left after all was sent.
     pub(super) fn left(&mut self) -> ProbeResult<Vec<Left>> {
         let last = self.probe.last_sent();
-        let frames = self.probe.settle()?;
+        let frames = self.probe.expect()?;
         let server = self.probe.ground.server.unwrap_or_default();
         let up: Vec<_> = frames.into_iter().filter(|frame| frame.port == server && !self.is_aside(frame)).collect();
         let mut left = up.into_iter().map(read).collect::<ProbeResult<Vec<Left>>>()?;

@@ -57,6 +57,7 @@ enum Defect {
     OneTooMany,
     AnyProtocol,
     IgnoresLengths,
+    AddsAnySize,
 }
 
 /// Defects, and clauses that must find each.
@@ -90,6 +91,7 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::OneTooMany, &["olaf-unknown-source"]),
     (Defect::AnyProtocol, &["olaf-not-udp"]),
     (Defect::IgnoresLengths, &["olaf-lengths"]),
+    (Defect::AddsAnySize, &["olaf-other-size"]),
 ];
 
 #[derive(Debug, Clone)]
@@ -204,6 +206,9 @@ impl Naive {
     fn meet(&mut self, at: usize, new: Waiting) {
         let defect = self.defect;
         let old = &mut self.queue[at];
+        if old.frame.len() != new.frame.len() && defect != Defect::AddsAnySize {
+            return;
+        }
         let difference = floats(&new.frame)[0] - floats(&old.frame)[0];
         let own = old.worker == new.worker && (old.count == 1 || defect == Defect::ReplacesMerged);
         if own && defect != Defect::NeverReplaces && !(defect == Defect::ProtectsRewards && difference < -1.5) {
@@ -309,7 +314,7 @@ impl ProbeBench for Naive {
         self.now = self.out.iter().map(|(t, ..)| *t).max().unwrap_or(0).max(self.now);
         self.pass(0, each)
     }
-    fn restart(&mut self) -> Result<bool> {
+    fn restart(&mut self, _repeat: u32) -> Result<bool> {
         Ok(false)
     }
     fn lost(&mut self) -> Result<u64> {
@@ -332,6 +337,7 @@ fn ground() -> ProbeGround {
         workers: Arc::new(workers),
         server: Some(SERVER),
         late: 100 * MS,
+        patience: 0,
         frame_bytes: 256,
         keys: Document::parse(&text, "test").unwrap(),
     }
@@ -403,7 +409,7 @@ fn an_output_that_is_never_busy_decides_nothing() {
         fn settle(&mut self, each: EachFrame) -> Result<()> {
             self.0.settle(each)
         }
-        fn restart(&mut self) -> Result<bool> {
+        fn restart(&mut self, _repeat: u32) -> Result<bool> {
             Ok(false)
         }
         fn lost(&mut self) -> Result<u64> {

@@ -192,7 +192,7 @@ impl<'p, 'a> Switch<'p, 'a> {
 
     /// Everything that comes back.
     pub(super) fn answers(&mut self) -> ProbeResult<Vec<Answer>> {
-        let frames = self.probe.settle()?;
+        let frames = self.probe.expect()?;
         frames.into_iter().map(read).collect()
     }
 

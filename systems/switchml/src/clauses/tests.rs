@@ -331,7 +331,7 @@ impl ProbeBench for Naive {
         self.out.drain(..).for_each(|(port, bytes)| each(self.now, port, &bytes));
         Ok(())
     }
-    fn restart(&mut self) -> Result<bool> {
+    fn restart(&mut self, _repeat: u32) -> Result<bool> {
         Ok(false)
     }
     fn lost(&mut self) -> Result<u64> {
@@ -347,6 +347,7 @@ fn ground() -> ProbeGround {
         workers: Arc::new(workers),
         server: None,
         late: 100 * MS,
+        patience: 0,
         frame_bytes: 308,
         keys: Document::parse(&text, "test").unwrap(),
     }

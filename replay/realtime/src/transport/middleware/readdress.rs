@@ -108,7 +108,11 @@ impl Filter for Readdressed {
         let mut slices: [&[u8]; BURST] = [&[]; BURST];
         let count = frames.len().min(BURST);
         for ((frame, room), len) in frames[..count].iter().zip(self.out.chunks_mut(self.stride)).zip(&mut lengths) {
-            *len = self.translator.outward(frame, room).unwrap_or(0);
+            let written = match self.translator.outward(frame, room) {
+                Some(len) => Some(len),
+                None => self.translator.outward_odd(frame, room),
+            };
+            *len = written.unwrap_or(0);
         }
         let rooms = self.out.chunks(self.stride).zip(lengths);
         for ((slice, frame), (room, len)) in slices.iter_mut().zip(frames).zip(rooms).take(count) {

@@ -1,0 +1,51 @@
+//! What clauses know of a device, from the plan of its experiment.
+
+use std::sync::Arc;
+
+use pktgen_core::Result;
+use pktgen_core::config::Document;
+use pktgen_core::time::Time;
+use pktgen_core::topology::NodeId;
+use pktgen_engine::clause::{ProbeGround, STRANGERS};
+use pktgen_realtime::driver::real_time::only_device;
+use pktgen_realtime::plan::Plan;
+use pktgen_realtime::transport::middleware::Outer;
+
+use crate::settings::CertifySettings;
+
+/// Of a device behind a cable for all workers and one for the server.
+pub(crate) fn wired(plan: &Plan, settings: &CertifySettings) -> Result<ProbeGround> {
+    let (parts, workers) = (&plan.parts, &plan.parts.facts.workers);
+    Ok(ProbeGround {
+        workers: workers.clone(),
+        port_of: vec![0; workers.len()],
+        server: parts.topology.servers().next().map(|_| 1),
+        frame_bytes: plan.spec.transport.wire_bytes(parts.frame_bytes),
+        late: settings.late(true),
+        patience: settings.patience.ps(),
+        keys: Document::parse(&plan.spec.config, "the resolved experiment")?,
+    })
+}
+
+/// Of a device with the ports of its node.
+pub(crate) fn at_node(plan: &Plan, late: Time) -> Result<ProbeGround> {
+    let (topology, facts) = (&plan.parts.topology, &plan.parts.facts);
+    let node = only_device(topology)?;
+    let routes = &topology.routes()[usize::from(node)];
+    let port = |to: NodeId| routes[usize::from(to)];
+    Ok(ProbeGround {
+        workers: facts.workers.clone(),
+        port_of: facts.host_of.iter().map(|host| port(*host)).collect(),
+        server: topology.servers().next().map(port),
+        frame_bytes: plan.parts.frame_bytes,
+        late,
+        patience: 0,
+        keys: Document::parse(&plan.spec.config, "the resolved experiment")?,
+    })
+}
+
+/// Addresses on the wire, with those of strangers.
+pub(crate) fn strangers(outer: Option<&Outer>) -> Option<Arc<Outer>> {
+    let own = outer?;
+    Some(Arc::new(Outer { addresses: own.addresses.clone().with_strangers(STRANGERS), format: own.format }))
+}

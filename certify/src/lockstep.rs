@@ -1,0 +1,142 @@
+//! The bench of a device of another process in virtual time (docs/lockstep.md): started anew for every repeat, where pktgen starts it.
+//!
+//! Frames go in and come out at the device itself, without links: its output is as slow as it is by itself.
+
+use pktgen_core::Result;
+use pktgen_core::time::{NEVER, NS, Time, US};
+use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeGround};
+use pktgen_engine::target::remote::{Advanced, Remote};
+use pktgen_realtime::plan::Plan;
+
+use crate::ground::{at_node, strangers};
+use crate::settings::CertifySettings;
+
+/// Time between two frames that go in.
+const APART: Time = 10 * NS;
+/// How far a device is let on at once while it has something to do.
+const STEP: Time = 10 * US;
+
+/// Starts the device of a plan, or waits for it; none where the plan has another.
+type Couple<'a> = dyn Fn(&Plan) -> Result<Option<Box<dyn Remote>>> + 'a;
+
+/// A device of another process.
+pub struct LockstepBench<'a> {
+    plan: Plan,
+    couple: Box<Couple<'a>>,
+    remote: Option<Box<dyn Remote>>,
+    /// pktgen starts it, so it can do that again.
+    is_own: bool,
+    is_new: bool,
+    flood: Time,
+    now: Time,
+    /// The earliest instant at which anything can leave.
+    next: Time,
+    ended: Option<String>,
+}
+
+impl<'a> LockstepBench<'a> {
+    /// The device of a plan in virtual time, which is another process, and what clauses know of it; `is_own` if pktgen starts it.
+    pub fn open(
+        mut plan: Plan,
+        settings: CertifySettings,
+        is_own: bool,
+        couple: impl Fn(&Plan) -> Result<Option<Box<dyn Remote>>> + 'a,
+    ) -> Result<(Self, ProbeGround)> {
+        let ground = at_node(&plan, settings.late(false))?;
+        // Clauses write frames as devices expect them.
+        plan.spec.transport.dialect = None;
+        plan.spec.transport.outer = strangers(plan.spec.transport.outer.as_deref());
+        let remote = couple(&plan)?;
+        let bench = LockstepBench {
+            plan,
+            couple: Box::new(couple),
+            remote,
+            is_own,
+            is_new: true,
+            flood: settings.flood.ps(),
+            now: 0,
+            next: NEVER,
+            ended: None,
+        };
+        Ok((bench, ground))
+    }
+
+    /// Lets the device act up to an instant, or to its first departure before; what left goes to `each`.
+    fn advance(&mut self, until: Time, each: EachFrame) -> Option<Advanced> {
+        let remote = self.remote.as_mut()?;
+        let mut left = Vec::new();
+        match remote.advance(until, &mut |port, frame| left.push((port, frame.to_vec()))) {
+            Ok(advanced) => {
+                left.iter().for_each(|(port, frame)| each(advanced.t, *port, frame));
+                (self.now, self.next) = (self.now.max(advanced.t), advanced.next);
+                Some(advanced)
+            }
+            Err(why) => {
+                self.ends(why);
+                None
+            }
+        }
+    }
+
+    fn ends(&mut self, why: impl ToString) {
+        self.remote = None;
+        self.ended = Some(why.to_string());
+    }
+}
+
+impl ProbeBench for LockstepBench<'_> {
+    fn now(&mut self) -> Time {
+        self.now
+    }
+
+    fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
+        self.is_new = false;
+        let Some(remote) = self.remote.as_mut() else { return Ok(()) };
+        // Behind the instant that the device has reached.
+        self.now += APART;
+        match remote.frame_in(self.now, port, bytes) {
+            Ok(()) => self.next = self.next.min(self.now),
+            Err(why) => self.ends(why),
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
+        let until = self.now + span;
+        while self.next <= until && self.now < until {
+            let Some(_) = self.advance(until, each) else { break };
+        }
+        self.now = self.now.max(until);
+        Ok(())
+    }
+
+    fn settle(&mut self, each: EachFrame) -> Result<()> {
+        let begun = self.now;
+        while self.next != NEVER && self.now - begun < self.flood {
+            let until = self.next.max(self.now) + STEP;
+            let Some(_) = self.advance(until, each) else { break };
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self, _repeat: u32) -> Result<bool> {
+        if !self.is_new {
+            if !self.is_own {
+                return Ok(false);
+            }
+            // How it ends is not judged.
+            let _ = self.remote.take().map(|mut remote| remote.end());
+            self.remote = (self.couple)(&self.plan)?;
+            (self.now, self.next, self.ended, self.is_new) = (0, NEVER, None, true);
+        }
+        Ok(true)
+    }
+
+    fn ended(&mut self) -> Option<String> {
+        self.ended.clone()
+    }
+
+    fn lost(&mut self) -> Result<u64> {
+        Ok(0)
+    }
+}

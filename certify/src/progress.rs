@@ -1,0 +1,101 @@
+//! A certificate under way: clauses that were carried out are kept, so that one that was killed goes on where it was.
+
+use std::path::{Path, PathBuf};
+
+use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
+use pktgen_engine::clause::ClauseSuite;
+use serde_json::{Value, json};
+
+use crate::certificate::{Certificate, ClauseOutcome};
+use crate::evidence::capture;
+
+/// The file, while a certificate is under way.
+const FILE: &str = "progress.json";
+
+/// A certificate under way in a folder.
+pub struct CertificateProgress {
+    folder: PathBuf,
+    /// What it is of: another certificate cannot go on with its clauses.
+    of: Value,
+    clauses: Vec<Value>,
+}
+
+impl CertificateProgress {
+    /// Whether a folder has a certificate that was begun and has not ended.
+    pub fn is_in(folder: &Path) -> bool {
+        folder.join(FILE).is_file()
+    }
+
+    /// Begins a certificate without outcomes yet.
+    pub fn begin(folder: &Path, certificate: &Certificate, chosen: &str) -> Result<Self> {
+        let of = Self::of(certificate, chosen)?;
+        let own = CertificateProgress { folder: folder.to_owned(), of, clauses: Vec::new() };
+        own.write()?;
+        Ok(own)
+    }
+
+    /// Goes on with the one in a folder, which must be the same; and what came of its clauses so far.
+    pub fn resume(
+        folder: &Path,
+        certificate: &Certificate,
+        chosen: &str,
+        suite: &'static ClauseSuite,
+    ) -> Result<(Self, Vec<ClauseOutcome>)> {
+        let path = folder.join(FILE);
+        let text = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+        let damaged = || Error::Invalid(format!("{}: no progress of a certificate; remove the folder", path.display()));
+        let found: Value = serde_json::from_str(&text).map_err(|_| damaged())?;
+        let of = Self::of(certificate, chosen)?;
+        let differs = of.as_object().into_iter().flatten().find(|(key, value)| found["of"][key.as_str()] != **value);
+        if let Some((key, value)) = differs {
+            return Err(Error::config(format!(
+                "{}: it has a certificate under way with {key} {}, and this one has {value}; choose another --out, or go on with \
+                 what it was begun with",
+                folder.display(),
+                found["of"][key.as_str()]
+            )));
+        }
+        let clauses = found["clauses"].as_array().ok_or_else(damaged)?.clone();
+        let outcomes = clauses.iter().map(|one| ClauseOutcome::of_json(one, suite).ok_or_else(damaged));
+        let outcomes = outcomes.collect::<Result<Vec<_>>>()?;
+        Ok((CertificateProgress { folder: folder.to_owned(), of, clauses }, outcomes))
+    }
+
+    /// What makes two certificates the same.
+    fn of(certificate: &Certificate, chosen: &str) -> Result<Value> {
+        Ok(json!({
+            "suite": certificate.suite.0,
+            "suite_version": certificate.suite.1,
+            "by": certificate.by,
+            "device": certificate.device,
+            "seed": certificate.seed,
+            "clauses": chosen,
+            "config_sha256": certificate.config_digest()?,
+        }))
+    }
+
+    /// Keeps what came of a clause, and the frames that decided against it.
+    pub fn keep(&mut self, outcome: &mut ClauseOutcome) -> Result<()> {
+        if !outcome.evidence.is_empty() {
+            let name = format!("{}.pcapng", outcome.clause.id);
+            capture(&self.folder.join(&name), &outcome.evidence)?;
+            outcome.file = Some(name);
+        }
+        let mut one = outcome.to_json();
+        one["first"] = json!(outcome.first);
+        self.clauses.push(one);
+        self.write()
+    }
+
+    fn write(&self) -> Result<()> {
+        let text = json!({ "of": self.of, "clauses": self.clauses }).to_string();
+        write_whole(&self.folder.join(FILE), text + "\n").map(drop)
+    }
+
+    /// Ends it: the certificate is written.
+    pub fn end(self) -> Result<()> {
+        let path = self.folder.join(FILE);
+        std::fs::remove_file(&path).map_err(Error::io("remove", &path))
+    }
+}
