@@ -3,7 +3,7 @@
 //! Frames go in and come out at the device itself, without links: its output is as slow as it is by itself.
 
 use pktgen_core::Result;
-use pktgen_core::time::{NEVER, NS, Time, US};
+use pktgen_core::time::{NEVER, Time, US};
 use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeGround};
 use pktgen_engine::target::remote::{Advanced, Remote};
 use pktgen_realtime::plan::Plan;
@@ -11,8 +11,8 @@ use pktgen_realtime::plan::Plan;
 use crate::ground::{at_node, strangers};
 use crate::settings::CertifySettings;
 
-/// Time between two frames that go in.
-const APART: Time = 10 * NS;
+/// Time between two frames that go in: more than a device in hardware takes for one.
+const APART: Time = US;
 /// How far a device is let on at once while it has something to do.
 const STEP: Time = 10 * US;
 
@@ -81,6 +81,12 @@ impl<'a> LockstepBench<'a> {
     fn ends(&mut self, why: impl ToString) {
         self.remote = None;
         self.ended = Some(why.to_string());
+    }
+}
+
+impl Drop for LockstepBench<'_> {
+    fn drop(&mut self) {
+        let _ = self.remote.take().map(|mut remote| remote.end());
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::bench::{Device, cabled};
+use crate::support::bench::{Device, cabled, lockstep};
 use crate::support::text;
 use crate::support::wired::{config, pktgen, said};
 use pktgen_certify::{Certificate, CertificateProgress, CertifyOptions, ClauseVerdict, ProgramBench, certify};
@@ -12,7 +12,7 @@ use pktgen_core::config::Document;
 use pktgen_core::time::{MS, Time};
 use pktgen_engine::clause::{EachFrame, ProbeBench};
 use pktgen_realtime::run::Experiment;
-use pktgen_testing::{Need, skip};
+use pktgen_testing::{Need, eventually, skip};
 use pktgen_wire::pcap::Reader;
 use serde_json::Value;
 
@@ -350,6 +350,114 @@ fn a_card_in_c_conforms_on_wires() {
 fn faults_of_a_card_in_c_are_found_on_wires() {
     let Some((code, lines, said)) = c_card(&["--wrong", "1"]) else { return };
     assert!(code == Some(1) && with(&lines, "failed").contains(&"olaf-merge"), "{said}");
+}
+
+/// An experiment whose device is another process, in a folder: code, lines, what was said.
+fn in_lockstep(name: &str, words: &[&str], set: &[&str]) -> (Option<i32>, Vec<Value>, String) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, out) = (folder.path().join("x.toml"), folder.path().join("out").display().to_string());
+    let text =
+        if name == "olaf" { OLAF.replace("workers_per_cluster = 4", "workers_per_cluster = 3") } else { SWITCH.into() };
+    std::fs::write(&file, text).expect("writable");
+    let command = serde_json::json!([&[lockstep().to_str().expect("a path")], words].concat()).to_string();
+    let (command, file) = (format!("target.lockstep.command={command}"), file.display().to_string());
+    let set = [&["target.kind=external", "target.reward_filter=false", &command], set].concat();
+    let set: Vec<_> = set.into_iter().filter(|it| name == "olaf" || !it.contains("reward")).collect();
+    let mut words = vec!["certify", &file, "--json", "--allow-launch", "--out", &out];
+    // The card in C stamps no ACKs, and takes them to one worker.
+    let acks = ["olaf-ack-workers", "olaf-ack-state", "olaf-ack-model"].iter().flat_map(|id| ["--except", id]);
+    words.extend(acks.filter(|_| name == "olaf"));
+    let output = pktgen(&[], &words, &set).output().expect("it runs");
+    let lines = text_lines(&output.stdout);
+    (output.status.code(), lines, said(&output))
+}
+
+fn text_lines(bytes: &[u8]) -> Vec<Value> {
+    text(bytes).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// SwitchML in virtual time.
+const SWITCH: &str = r#"
+name = "switch"
+[workload]
+kind = "dense"
+model = "resnet50"
+scale = 0.002
+workers = 4
+iterations = 3
+elements = 256
+compute = "1ms"
+[topology]
+kind = "rack"
+[endpoint]
+workers = "switchml"
+pool = 32
+"#;
+
+#[test]
+fn devices_in_lockstep_conform_or_fail_the_clause_that_names_their_fault() {
+    let switch = ["--ports", "4", "--protocol", "switchml", "--workers", "4"];
+    let card = ["--ports", "2", "--up", "1", "--workers", "24", "--per-cluster", "3", "--slots", "5"];
+    let card = [&card[..], &["--protocol", "olaf-strict", "--mbps", "4"]].concat();
+    for (name, words, clause) in [("switchml", &switch[..], "switchml-sum"), ("olaf", &card[..], "olaf-merge")] {
+        let set: &[&str] =
+            if name == "olaf" { &["target.slot_in_transmission=false"] } else { &["target.check=false"] };
+        let (code, lines, said) = in_lockstep(name, words, set);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(with(&lines, "passed").contains(&clause), "{said}");
+        let (code, lines, said) = in_lockstep(name, &[words, &["--wrong", "1"]].concat(), set);
+        assert!(code == Some(1) && with(&lines, "failed").contains(&clause), "{said}");
+    }
+    // Every device is a process of its own, and none is started without permission.
+    let (code, lines, said) =
+        in_lockstep("switchml", &["--ports", "4", "--protocol", "switchml", "--workers", "3"], &[]);
+    assert!(code == Some(1) && with(&lines, "failed").contains(&"switchml-complete"), "{said}");
+}
+
+#[test]
+fn a_certificate_that_was_killed_goes_on() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (out, whole) = (folder.path().join("killed"), folder.path().join("whole"));
+    let words = ["--repeats", "200", "--clause", "1.1", "--clause", "1.5", "--clause", "2.1", "--clause", "4.2"];
+    let (file, path) = (config("switchml"), out.display().to_string());
+    let all = [&["certify", &file, "--json", "--out", &path], &words[..]].concat();
+    let mut child = pktgen(&[], &all, &[VIRTUAL]).spawn().expect("it starts");
+    let progress = out.join("progress.json");
+    let kept = || std::fs::read_to_string(&progress).map_or(0, |text| text.matches("\"first\"").count());
+    eventually("a clause is kept", || kept() > 0);
+    child.kill().expect("it is alive or was");
+    child.wait().expect("it ended");
+    let before = kept();
+    if before > 0 {
+        let other = ours(&out, &[&words[..], &["--seed", "99"]].concat(), &[]);
+        assert!(other.0 == Some(2) && other.2.contains("seed"), "{}", other.2);
+    }
+    let (code, lines, said) = ours(&out, &words, &[]);
+    // It may have ended before it was killed: then the folder is not empty.
+    assert!(code == Some(0) || before == 0 && code == Some(2), "{said}");
+    if before > 0 {
+        assert!(said.contains(&format!("{before} clauses were carried out before")), "{said}");
+        let (_, others, _) = ours(&whole, &words, &[]);
+        assert_eq!(lines.last().expect("a line")["evidence_sha256"], others.last().expect("a line")["evidence_sha256"]);
+        assert!(!progress.exists() && out.join("certificate.json").exists());
+    }
+}
+
+#[test]
+fn settings_of_certificates_have_ranges() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (set, says) in [
+        ("certify.silence=0ms", "certify.silence"),
+        ("certify.late=2h", "certify.late"),
+        ("certify.repeats=0", "certify.repeats"),
+        ("certify.flood=0s", "certify.flood"),
+        ("certify.patients=1s", "patience"),
+    ] {
+        let (code, _, said) = ours(&folder.path().join("x"), &[], &[set]);
+        assert!(code == Some(2) && said.contains(says), "{set}: {said}");
+    }
+    let (code, lines, said) = ours(&folder.path().join("y"), &["--clause", "1.1"], &["certify.repeats=3"]);
+    assert_eq!((code, &lines[0]["repeats"]), (Some(0), &Value::from(3)), "{said}");
 }
 
 fn page() -> PathBuf {

@@ -2,6 +2,7 @@
 //!
 //! `PKTGEN_LAUNCH_KILLS` says how often a run is killed (make test-long: 100).
 
+mod certify;
 mod counters;
 mod rounds;
 

@@ -108,6 +108,63 @@ fn switchml_in_verilog_sums_right() {
     }
 }
 
+/// Experiments whose device is Verilog in lockstep, without its command.
+const IN_LOCKSTEP: [(&str, &str); 2] = [
+    (
+        "switchml",
+        r#"
+name = "switch"
+workload = { kind = "dense", model = "resnet50", scale = 0.002, workers = 4, iterations = 3, elements = 256, compute = "1ms" }
+topology = { kind = "rack" }
+endpoint = { workers = "switchml", pool = 32 }
+target = { kind = "external", check = false, pool = 32 }
+"#,
+    ),
+    (
+        "olaf",
+        r#"
+name = "card"
+workload = { kind = "rl", clusters = 8, workers_per_cluster = 3, updates = 10, bytes = "256B" }
+schedule = { kind = "constant", offered = "1Mbps" }
+topology = { kind = "bottleneck", rate = "4Mbps" }
+
+[target]
+kind = "external"
+program = "olaf"
+queue = "olaf"
+slots = 5
+slot_in_transmission = false
+reward_filter = false
+merged_reward = "max"
+"#,
+    ),
+];
+
+/// Every repeat has a device that was just started.
+#[test]
+fn verilog_conforms() {
+    let what = "certificates of Verilog";
+    let _alone = alone();
+    let Some(devices) = devices(what) else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, experiment) in IN_LOCKSTEP {
+        let words = match name {
+            "olaf" => {
+                "--lockstep --ports 2 --rate 4e6 --set workers=24 --set per_cluster=3 --set slots=5 --set server_port=1"
+            }
+            _ => "--lockstep --ports 4 --set pool=32",
+        };
+        let program = devices.join(name).display().to_string();
+        let command: Vec<_> = std::iter::once(program.as_str()).chain(words.split(' ')).collect();
+        let command = format!("target.lockstep.command={}", serde_json::json!(command));
+        let (file, out) = (folder.path().join(format!("{name}.toml")), folder.path().join(name).display().to_string());
+        fs::write(&file, experiment).expect("writable");
+        let words = ["certify", &file.display().to_string(), "--allow-launch", "--repeats", "1", "--out", &out];
+        let output = pktgen(&[], &words, &[&command]).output().expect("it runs");
+        assert!(output.status.success(), "{name}: {}", said(&output));
+    }
+}
+
 /// The link takes half of what is offered. Lanes prove the members of sums.
 #[test]
 fn olaf_in_verilog_merges_right() {
