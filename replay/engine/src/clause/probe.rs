@@ -83,14 +83,14 @@ impl<'a> ClauseProbe<'a> {
         self.out(|bench, each| bench.settle(each))
     }
 
-    /// The same where something must come: a device that is slow is waited for.
-    pub fn expect(&mut self) -> ProbeResult<Vec<ProbeFrame>> {
+    /// The same where frames must come until there are enough: a device that is slow is waited for.
+    pub fn expect(&mut self, is_enough: impl Fn(&[ProbeFrame]) -> bool) -> ProbeResult<Vec<ProbeFrame>> {
         let (mut out, mut waited) = (self.settle()?, 0);
-        while out.is_empty() && waited < self.ground.patience {
+        while !is_enough(&out) && waited < self.ground.patience {
             let step = (self.ground.patience - waited).min(PAUSE);
-            out = self.pass(step)?;
+            out.extend(self.pass(step)?);
             waited += step;
-            if !out.is_empty() {
+            if is_enough(&out) {
                 out.extend(self.settle()?);
             }
         }

@@ -73,7 +73,7 @@ fn answered(card: &mut Card, worker: u32) -> ProbeResult<(Vec<ProbeFrame>, Vec<u
     let server = card.probe.ground.server.unwrap_or_default();
     card.probe.send_to(server, &ack(worker, &model))?;
     let last = card.probe.last_sent();
-    let frames = card.probe.expect()?;
+    let frames = card.probe.expect(|frames| frames.iter().any(|frame| frame.port != server))?;
     let (up, down): (Vec<_>, Vec<_>) = frames.into_iter().partition(|frame| frame.port == server);
     card.was_busy(up.get(1).map(|frame| frame.t), last)?;
     if down.is_empty() {

@@ -103,15 +103,30 @@ impl<'p, 'a> Card<'p, 'a> {
         self.aside.iter().map(|(_, times)| times).sum()
     }
 
-    /// Whether a frame is one of those that are no updates, by the numbers that its payload begins with.
-    fn is_aside(&mut self, frame: &ProbeFrame) -> bool {
+    /// Which of the frames that are no updates it is, by the numbers that its payload begins with.
+    fn which_aside(aside: &[(Vec<u8>, usize)], frame: &ProbeFrame) -> Option<usize> {
         let payload = frame.bytes.get(HEAD..).unwrap_or_default();
-        let own = |(sent, _): &&mut (Vec<u8>, usize)| {
-            let begins = sent.len().min(KNOWN);
-            payload.get(..begins) == sent.get(..begins)
-        };
-        let found = self.aside.iter_mut().find(own);
-        found.map(|(_, times)| *times += 1).is_some()
+        let begins = |sent: &[u8]| payload.get(..sent.len().min(KNOWN)) == sent.get(..sent.len().min(KNOWN));
+        aside.iter().position(|(sent, _)| begins(sent))
+    }
+
+    /// What left towards the server, without frames that are no updates; so many updates must come.
+    fn up(&mut self, count: usize) -> ProbeResult<Vec<ProbeFrame>> {
+        let (server, aside) = (self.probe.ground.server.unwrap_or_default(), &mut self.aside);
+        let is_update = |frame: &&ProbeFrame| frame.port == server && Self::which_aside(aside, frame).is_none();
+        let frames = self.probe.expect(|frames| frames.iter().filter(is_update).count() >= count)?;
+        let (up, _): (Vec<_>, Vec<_>) = frames.into_iter().partition(|frame| frame.port == server);
+        let (aside_up, updates): (Vec<_>, Vec<_>) =
+            up.into_iter().partition(|frame| Self::which_aside(aside, frame).is_some());
+        for frame in &aside_up {
+            if let Some(at) = Self::which_aside(aside, frame) {
+                aside[at].1 += 1;
+            }
+        }
+        match aside.iter().find(|(_, times)| *times > 1) {
+            Some((_, times)) => Err(ClauseBreach::stop("copies of a frame that is no update", "one at most", times)),
+            None => Ok(updates),
+        }
     }
 
     /// The first clusters are those of the first and of the last worker.
@@ -132,12 +147,11 @@ impl<'p, 'a> Card<'p, 'a> {
         Ok(())
     }
 
-    /// What leaves towards the server behind the updates ahead. The last of them must have left after all was sent.
-    pub(super) fn left(&mut self) -> ProbeResult<Vec<Left>> {
+    /// What leaves towards the server behind the updates ahead. The last of them must have left after all was sent. `count`
+    /// must leave behind them: they are waited for.
+    pub(super) fn left(&mut self, count: usize) -> ProbeResult<Vec<Left>> {
         let last = self.probe.last_sent();
-        let frames = self.probe.expect()?;
-        let server = self.probe.ground.server.unwrap_or_default();
-        let up: Vec<_> = frames.into_iter().filter(|frame| frame.port == server && !self.is_aside(frame)).collect();
+        let up = self.up(self.ahead.len() + count)?;
         let mut left = up.into_iter().map(read).collect::<ProbeResult<Vec<Left>>>()?;
         for (n, ahead) in self.ahead.iter().enumerate() {
             if left.get(n).is_none_or(|it| !alike(&it.update.values, &ahead.values)) {
@@ -170,7 +184,7 @@ impl<'p, 'a> Card<'p, 'a> {
 
     /// Exactly these leave, in this order, as far as gradients go.
     pub(super) fn leaves(&mut self, expected: &[Sent]) -> ProbeResult<Vec<Left>> {
-        let left = self.left()?;
+        let left = self.left(expected.len())?;
         if left.len() != expected.len() {
             return Err(ClauseBreach::stop("updates that left behind the two ahead", expected.len(), left.len()));
         }

@@ -114,7 +114,7 @@ fn reward(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let all: Vec<_> = members.iter().map(|worker| card.update(*worker)).collect();
     card.send_all(&all)?;
     let expected = merged(&all, largest);
-    let left = card.left()?;
+    let left = card.left(1)?;
     let [one] = &left[..] else {
         return Err(ClauseBreach::stop("updates that left behind the two ahead", 1, left.len()));
     };
@@ -130,7 +130,7 @@ fn address(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let members = card.clusters[0].clone();
     let both = [card.update(members[0]), card.update(members[1])];
     card.send_all(&both)?;
-    let left = card.left()?;
+    let left = card.left(1)?;
     let [one] = &left[..] else {
         return Err(ClauseBreach::stop("updates that left behind the two ahead", 1, left.len()));
     };

@@ -93,7 +93,7 @@ fn afterwards(probe: &mut ClauseProbe) -> ProbeResult<()> {
     card.congest()?;
     let both = [card.update(members[0]), card.update(members[1])];
     card.send_all(&both)?;
-    card.left()?;
+    card.left(1)?;
     card.clusters = all;
     card.congest()?;
     let next = card.update(members[1]);

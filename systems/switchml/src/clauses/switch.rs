@@ -192,7 +192,7 @@ impl<'p, 'a> Switch<'p, 'a> {
 
     /// Everything that comes back.
     pub(super) fn answers(&mut self) -> ProbeResult<Vec<Answer>> {
-        let frames = self.probe.expect()?;
+        let frames = self.probe.expect(|frames| !frames.is_empty())?;
         frames.into_iter().map(read).collect()
     }
 
