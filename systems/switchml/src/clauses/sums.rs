@@ -1,7 +1,10 @@
 //! Clauses on sums and exponents.
 
-use super::switch::{Part, Switch, named, same};
+use pktgen_wire::wire::frame::refit;
+
+use super::switch::{Part, Switch, has_sums, named, same};
 use super::{BASE, alone};
+use crate::format::{PORT, PORTS, WORKER_PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult};
 
 /// Orders that are tried at most.
@@ -88,6 +91,26 @@ pub(super) static CLAUSES: &[Clause] = &[
         repeats: 8,
         error: "with 2 workers an unsigned maximum is found in a repeat with probability 1/2, a first or last one, too",
         probe: |probe| exponent(probe, 1),
+        ..BASE
+    },
+    Clause {
+        id: "switchml-ports",
+        title: "the device has sixteen ports",
+        rule: "Contributions to each port from 0xBEE0 to 0xBEEF are summed (p4lang/p4app-switchML, udp_receiver).",
+        stimulus: "for each port a contribution of each worker, in random order",
+        oracle: "32-bit sums made by the certifier",
+        repeats: 1,
+        probe: |probe| (0..PORTS).try_for_each(|n| changed(probe, &|frame| refit(frame, (WORKER_PORT, PORT + n)))),
+        ..BASE
+    },
+    Clause {
+        id: "switchml-trailer",
+        title: "what follows the IPv4 packet is no part of it",
+        rule: "Bytes behind the IPv4 packet, as padding or a frame check sequence that a card left, change nothing (RFC 894).",
+        stimulus: "one contribution of each worker, each with four bytes behind it that its lengths leave out",
+        oracle: "32-bit sums made by the certifier",
+        repeats: 2,
+        probe: |probe| changed(probe, &|frame| frame.extend([0xff, 0, 0xff, 1])),
         ..BASE
     },
 ];
@@ -192,4 +215,19 @@ fn exponent(probe: &mut ClauseProbe, which: usize) -> ProbeResult<()> {
         let own = [answer.header.exponent, answer.header.attempt][which];
         same(&spot, ["first exponent", "second exponent"][which], largest, own)
     })
+}
+
+/// Contributions that were changed, but not what they say, are summed.
+fn changed(probe: &mut ClauseProbe, change: &dyn Fn(&mut Vec<u8>)) -> ProbeResult<()> {
+    let mut switch = Switch::new(probe)?;
+    let spot = switch.begin()?;
+    let (order, parts) = (switch.any_order(), switch.parts());
+    for n in order {
+        let worker = switch.workers[n];
+        let mut frame = switch.frame(worker, &spot, &parts[n]);
+        change(&mut frame);
+        switch.probe.send(worker, &frame)?;
+    }
+    let answers = switch.results(&spot)?;
+    has_sums(&answers, &spot, &super::switch::sum(&parts))
 }

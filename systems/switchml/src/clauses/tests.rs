@@ -65,6 +65,8 @@ enum Defect {
     ReadsLonger,
     SizeOfOne,
     AnyProtocol,
+    EvenPorts,
+    RefusesTrailer,
 }
 
 /// Defects, and clauses that must find each.
@@ -110,6 +112,8 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::ReadsLonger, &["switchml-longer"]),
     (Defect::SizeOfOne, &["switchml-size"]),
     (Defect::AnyProtocol, &["switchml-not-udp"]),
+    (Defect::EvenPorts, &["switchml-ports"]),
+    (Defect::RefusesTrailer, &["switchml-trailer"]),
 ];
 
 #[derive(Debug, Clone, Default)]
@@ -157,6 +161,11 @@ impl Naive {
             return None;
         }
         let worker = worker_of(datagram.src, (WORKERS * u32::from(JOBS)) as usize);
+        let odd = datagram.dst_port % 2 == 1 && self.is(Defect::EvenPorts);
+        let trailed = datagram.payload.len() + HEAD < frame.len() && self.is(Defect::RefusesTrailer);
+        if odd || trailed {
+            return None;
+        }
         let next = self.is(Defect::NextIsLast) && datagram.src == worker_ip(WORKERS * u32::from(JOBS));
         let worker = if next { Some(WORKERS - 1) } else { worker };
         let worker = if self.is(Defect::AnyoneIsZero) { worker.or(Some(2)) } else { worker }?;
