@@ -7,7 +7,7 @@ use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, has_udp_checksum, set_
 use super::card::{Card, Left, Sent, from, merged};
 use super::{BASE, few};
 use crate::strict::{PORT, UPDATE_HEAD, WORKER_PORT};
-use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult};
+use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult, ProbeStop};
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -29,6 +29,18 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "two updates ahead; updates of up to eight workers of another cluster, in random order",
         oracle: "one update, with the sums of the gradients",
         probe: |probe| many(probe, 8),
+        ..BASE
+    },
+    Clause {
+        id: "olaf-merge-first",
+        title: "the first that waits is merged, too",
+        rule: "An update that waits right behind the one in transmission is merged as all others (Algorithm 1, lines 10 to 15; §12.1).",
+        precondition: "two clusters, two workers in each",
+        exempt: |ground| few(ground, 2, 2),
+        stimulus: "an update to an idle device; at once updates of two workers of another cluster",
+        observation: "the server's port, until the device is silent; not decidable if the second update left before the third went in",
+        oracle: "the first update; one with the sums of the others",
+        probe: first,
         ..BASE
     },
     Clause {
@@ -102,6 +114,31 @@ fn many(probe: &mut ClauseProbe, most: usize) -> ProbeResult<()> {
     let all: Vec<_> = members.iter().map(|worker| card.update(*worker)).collect();
     card.send_all(&all)?;
     card.leaves(&[merged(&all, false)]).map(drop)
+}
+
+fn first(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    let (alone, pair) = (card.clusters[1][0], card.clusters[0].clone());
+    let all = [alone, pair[0], pair[1]].map(|worker| card.update(worker));
+    card.send_all(&all)?;
+    let last = card.probe.last_sent();
+    let left = card.left(2)?;
+    let second = left.get(1).map(|second| second.frame.t);
+    if second.is_some_and(|second| second <= last) {
+        return Err(ProbeStop::Undecidable(
+            "the output was not busy long enough: the second update left before the third went in; a slower output (topology.rate) keeps \
+             it busy"
+                .into(),
+        ));
+    }
+    let expected = [all[0].clone(), merged(&all[1..], false)];
+    if left.len() != expected.len() {
+        return Err(ClauseBreach::stop("updates that left", expected.len(), left.len()));
+    }
+    left.iter()
+        .zip(&expected)
+        .enumerate()
+        .try_for_each(|(n, (left, expected))| super::card::has_values(n, &left.update.values, &expected.values))
 }
 
 fn reward(probe: &mut ClauseProbe) -> ProbeResult<()> {

@@ -58,6 +58,7 @@ enum Defect {
     AnyProtocol,
     IgnoresLengths,
     AddsAnySize,
+    PassesFirst,
 }
 
 /// Defects, and clauses that must find each.
@@ -92,6 +93,7 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::AnyProtocol, &["olaf-not-udp"]),
     (Defect::IgnoresLengths, &["olaf-lengths"]),
     (Defect::AddsAnySize, &["olaf-other-size"]),
+    (Defect::PassesFirst, &["olaf-merge-first"]),
 ];
 
 #[derive(Debug, Clone)]
@@ -176,8 +178,9 @@ impl Naive {
         let same = |it: &Waiting| {
             cluster(it.worker) == cluster(worker) || mixes && cluster(it.worker) / 4 == cluster(worker) / 4
         };
+        let from = usize::from(self.is(Defect::PassesFirst));
         let full = self.queue.len() + usize::from(self.leaving.is_some()) >= SLOTS;
-        match self.queue.iter().position(same) {
+        match self.queue.iter().skip(from).position(same).map(|at| at + from) {
             Some(_) if full && self.is(Defect::DropsWhenFull) => {}
             Some(at) => {
                 self.meet(at, new);
