@@ -1,0 +1,196 @@
+//! The registry of causes: each has a code that never changes its meaning, and is found by one rule.
+
+use pktgen_core::json_kind::JsonKind;
+
+/// Version of what `pktgen diagnose --json` prints.
+pub const DIAGNOSIS: JsonKind =
+    JsonKind { name: "diagnosis", version: 1, about: "symptoms, causes and the bottleneck of a run: `pktgen diagnose`" };
+
+/// Where a cause is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// The host that sends.
+    Host,
+    /// Cables and interfaces.
+    Wire,
+    /// The device.
+    Device,
+    /// What workers may have under way, and what they keep back.
+    Window,
+    /// The host that receives.
+    Server,
+    /// The experiment file.
+    Experiment,
+}
+
+impl Place {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Place::Host => "host",
+            Place::Wire => "wire",
+            Place::Device => "device",
+            Place::Window => "window",
+            Place::Server => "server",
+            Place::Experiment => "experiment",
+        }
+    }
+}
+
+/// A cause of missing, too few or wrong sums.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Its code.
+    pub code: &'static str,
+    /// Where it is.
+    pub place: Place,
+    /// What it is.
+    pub what: &'static str,
+    /// What proves it.
+    pub proof: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+macro_rules! causes {
+    ($($name:ident = $code:literal in $place:ident, $what:literal, by $proof:literal, do $remedy:literal;)+) => {
+        $(#[doc = $what] pub(crate) static $name: Cause =
+            Cause { code: $code, place: Place::$place, what: $what, proof: $proof, remedy: $remedy };)+
+        /// All of them; of two with equal evidence the earlier one is named first.
+        pub static CAUSES: &[&Cause] = &[$(&$name),+];
+    };
+}
+
+causes! {
+    CANNOT_RUN = "cannot_run" in Host, "the experiment cannot run on this host",
+        by "pktgen doctor EXPERIMENT",
+        do "the remedy of the finding";
+    DEVICE_NOT_READY = "device_not_ready" in Device, "the device does not do what shows that it is ready",
+        by "pktgen target check EXPERIMENT",
+        do "look at the device's tables and at what it printed";
+    NOTHING_SENT = "nothing_sent" in Experiment, "no update left the workers",
+        by "no row of `sent` has a time of sending",
+        do "pktgen replay EXPERIMENT --dry-run says what would be sent";
+    NO_CARRIER = "no_carrier" in Wire, "an interface was down, absent or without a carrier",
+        by "its state, or changes of its carrier during the run",
+        do "connect the cable, set both ends up: ip link set IF up";
+    SEND_REFUSED = "send_refused" in Wire, "an interface dropped frames that it was given, or took none",
+        by "its counters of frames dropped on the way out",
+        do "compare the MTU of both ends of the cable with the longest frame, and look for pause frames";
+    HOST_LATE = "host_late" in Host, "the sending host could not keep to the schedule",
+        by "frames that left late, in most tenths of the run, or not at all",
+        do "give the workers a core of their own (transport.cores, wait = \"spin\"), or lower schedule.offered";
+    HOST_OVERRUN = "host_overrun" in Server, "frames were lost on the host after they had arrived",
+        by "drops of the receiving socket or interface",
+        do "give the server a core of its own, raise net.core.rmem_max, use transport.kind = \"af_xdp\"";
+    DEVICE_ENDED = "device_ended" in Device, "the launched device ended during the run",
+        by "the fault device_ended",
+        do "look at what the device printed";
+    DEVICE_UNREACHED = "device_unreached" in Wire, "frames left and the device counted none of them",
+        by "the interface's counter of frames sent, and the device's of frames received",
+        do "compare the cable with transport.interfaces, and the device's port with its configuration";
+    DEVICE_SILENT = "device_silent" in Device, "the device took frames and sent none",
+        by "the device's counters, or frames that left for it and nothing that came",
+        do "look at the device's tables and counters of drops: pktgen device plan says what they should hold";
+    WAITS_FOR_OTHERS = "waits_for_others" in Device, "the device waits for contributions that no worker sends",
+        by "sums to which all workers contributed and that came to nobody, or results after further contributions only",
+        do "set the number of workers in the device's tables to that of the experiment: pktgen device plan";
+    WORKER_UNKNOWN = "worker_unknown" in Device, "the device takes nothing of some workers",
+        by "all frames of these workers are missing, and those of others came",
+        do "write their addresses into the device's tables: pktgen device plan";
+    RESULTS_TO_SOME = "results_to_some" in Device, "results come to some workers only",
+        by "sums of which these workers never had a result, and others had",
+        do "compare the members of the multicast group with pktgen device plan";
+    WRONG_DESTINATION = "wrong_destination" in Device, "frames come back with addresses or ports that the run does not have",
+        by "the first frame that differs from what was sent in an address or a port",
+        do "compare the device's tables with the addresses of the profile: pktgen device show";
+    TAG_CHANGED = "tag_changed" in Device, "frames come back with another VLAN tag",
+        by "the first frame whose tag differs from what was sent",
+        do "compare addressing.vlan of the profile with the VLAN of the device's ports";
+    BAD_CHECKSUM = "bad_checksum" in Device, "frames come back with a wrong checksum of IPv4 or UDP",
+        by "the first frame whose checksum does not fit",
+        do "have the device compute the checksum anew wherever it rewrites a field that it covers";
+    TRUNCATED = "truncated" in Device, "frames come back shorter than they were sent",
+        by "the first frame that is the beginning of one that was sent",
+        do "look for a limit of length in the device's parser and deparser";
+    DEVICE_LATE_START = "device_late_start" in Device, "nothing came back until an instant of the run",
+        by "all frames before it are missing, far more in a row than other losses explain",
+        do "wait until the device is ready: [target.launch] ready, or pktgen target check";
+    DEVICE_STOPPED = "device_stopped" in Device, "nothing came back from an instant of the run on",
+        by "all frames after it are missing, far more in a row than other losses explain",
+        do "look at the device's log at that time";
+    TOO_LONG = "too_long" in Device, "frames above a length are missing",
+        by "all frames longer than the longest that came are missing",
+        do "raise the MTU of the device's ports, or send shorter frames";
+    RATE_LIMITED = "rate_limited" in Device, "the device takes no more than a rate",
+        by "losses are more frequent where more was sent just before, and what passes is even",
+        do "lower schedule.offered below the rate that passed, or raise the device's limit";
+    DROPPED_IN_BURSTS = "dropped_in_bursts" in Device, "frames are lost many in a row",
+        by "losses are less even than independent ones",
+        do "look for pauses of the device: garbage, table updates, a queue that overflows";
+    DROPPED_AT_RANDOM = "dropped_at_random" in Device, "frames are lost independently of time, worker and length",
+        by "losses that no other rule explains, spread as independent ones are",
+        do "look at counters of errors of the ports: cable, optics, FCS; then at the device's drops";
+    RESULTS_LOST = "results_lost" in Device, "contributions or results are lost now and then",
+        by "sums that some workers had to ask for again, or never got",
+        do "look at the device's and the interfaces' counters of drops; allow for losses by endpoint.retransmit";
+    ACKS_LOST = "acks_lost" in Device, "answers of the server do not come to the workers",
+        by "answers that were sent, and answers that came",
+        do "look at the device's table of groups and its way back: pktgen device plan";
+    NOT_MERGED = "not_merged" in Device, "the device merges nothing",
+        by "every packet holds one update, although more was sent than came",
+        do "the device must know the workers (tables), and its output must be slower than what is sent";
+    WORKER_NOT_MERGED = "worker_not_merged" in Device, "updates of some workers are never merged, and those of others are",
+        by "packets of these workers hold one update each",
+        do "write their addresses into the table that names clusters: pktgen device plan";
+    WRONG_CLUSTER = "wrong_cluster" in Device, "updates of different clusters are merged with each other",
+        by "a packet whose payload is the sum of updates of several clusters",
+        do "compare the table of workers and clusters with pktgen device plan";
+    BITS_FLIPPED = "bits_flipped" in Device, "single bits of payloads change on the way",
+        by "a frame that differs from one that was sent, or from the sum, in a few bits",
+        do "look for errors of memory or links in the device: counters of ECC and FCS";
+    BYTE_ORDER = "byte_order" in Device, "values come back with their bytes reversed",
+        by "a payload that is right when the bytes of its values are reversed",
+        do "have the device read and write values in the format's byte order: docs/wireshark.md";
+    CONTRIBUTION_MISSING = "contribution_missing" in Device, "sums lack the contribution of a worker",
+        by "the sum less the result is one worker's contribution",
+        do "the device ends sums early: compare its number of workers with the experiment";
+    CONTRIBUTION_TWICE = "contribution_twice" in Device, "sums have a contribution twice",
+        by "the result less the sum is one worker's contribution",
+        do "the device must recognise repeated packets by its bitmap";
+    STALE_SUM = "stale_sum" in Device, "sums begin with what an earlier one left",
+        by "the result less the sum is an earlier result of the same place",
+        do "the first contribution of a sum must overwrite its values";
+    SATURATED = "saturated" in Device, "values stop at the end of their range",
+        by "wrong values that are the largest or smallest that there is",
+        do "scale gradients down, or let the device's additions wrap as the format says";
+    ADDS_WRONGLY = "adds_wrongly" in Device, "sums are wrong in a way that no other rule explains",
+        by "a result and the sum of what was sent",
+        do "pktgen certify finds which rule of the protocol the device breaks";
+    PAYLOAD_CHANGED = "payload_changed" in Device, "payloads change on the way in a way that no other rule explains",
+        by "a frame that differs from the one that was sent",
+        do "compare both frames in Wireshark: pktgen dissector";
+    COPIES = "copies" in Device, "frames come more than once",
+        by "packets that arrived again and that nobody had sent again",
+        do "look for loops and mirrored ports: every frame must have one way";
+    REORDERED = "reordered" in Device, "frames of a worker overtake each other",
+        by "frames that arrived after later ones of the same worker",
+        do "keep all frames of a worker in one queue of the device";
+    STRANGERS = "strangers" in Wire, "frames of others come to the receiver",
+        by "frames with addresses or a protocol that the run does not have",
+        do "take other hosts off the segment, and switch off protocols of the kernel on these interfaces";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_differ() {
+        let mut codes: Vec<_> = CAUSES.iter().map(|cause| cause.code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), CAUSES.len());
+    }
+}
