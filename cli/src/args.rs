@@ -5,6 +5,7 @@ mod completions;
 mod control;
 mod convert;
 mod device;
+mod diagnose;
 mod dump;
 mod find_rate;
 mod listen;
@@ -29,6 +30,7 @@ pub(crate) use completions::Form;
 pub(crate) use control::{Control, ControlCommand};
 pub(crate) use convert::Convert;
 pub(crate) use device::{Captured, Device, DeviceOf};
+pub(crate) use diagnose::Diagnose;
 pub(crate) use dump::Dump;
 pub(crate) use find_rate::FindRate;
 pub(crate) use listen::ListenFlags;
@@ -109,6 +111,8 @@ pub(crate) enum Command {
     Certify(Certify),
     /// What this host can do, why not, and the remedy; changes nothing and sends nothing
     Doctor(Doctor),
+    /// Why nothing, too little or wrong sums came back in a run: causes with their evidence, and where time went (docs/diagnose.md)
+    Diagnose(Diagnose),
     /// Profiles of hardware: list, compatibility with an experiment, configuration of the control plane
     #[command(subcommand)]
     Device(Device),

@@ -62,6 +62,7 @@ pub(crate) fn all() -> Vec<JsonKind> {
     all.extend([
         pktgen_report::JSON,
         pktgen_compare::JSON,
+        pktgen_diagnose::DIAGNOSIS,
         filed("history", pktgen_compare::history::VERSION, "a line of a history: member `version`"),
         filed("manifest", MANIFEST_VERSION, "manifest.json of a run: member `version`"),
         filed("plan", PLAN_VERSION, "a plan of `pktgen place --plan`: member `version`"),

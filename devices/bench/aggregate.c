@@ -198,6 +198,8 @@ static struct {
     int8_t exponents[2];
 } *slots[2];
 
+static int needed(void) { return options.needs ? options.needs : options.workers; }
+
 void switchml(uint8_t *f, size_t len, int64_t now) {
     (void)now;
     static const size_t sizes[8] = {0, 64, 0, 256, 0, 0, 0, 0};
@@ -227,10 +229,13 @@ void switchml(uint8_t *f, size_t len, int64_t now) {
             int8_t e = (int8_t)p[8 + i];
             if (first || e > own->exponents[i]) own->exponents[i] = e;
         }
-        add_values(own->sums, p + SWITCHML_HEAD, values, first);
+        add_values(own->sums, p + SWITCHML_HEAD, values, first && !chance(options.stale_share));
+        if (chance(options.twice_share)) add_values(own->sums, p + SWITCHML_HEAD, values, false);
         own->bits |= bit;
-        own->missing = (first ? (uint32_t)options.workers : own->missing) - 1;
+        own->missing = (first ? (uint32_t)needed() : own->missing) - 1;
         counts.merged++;
+        bool early = own->missing == 1 && chance(options.early_share);
+        if (early) own->missing = 0;
         if (own->missing) return;
         counts.results++;
     }

@@ -127,7 +127,10 @@ static void release_held(struct port *port) {
 
 /* Sends what leaves towards the receiver of results, with the fault that was asked for. */
 void leave(uint8_t *bytes, size_t len) {
+    static uint8_t other[FRAME_MAX];
     struct port *port = options.out ? &out : &in;
+    if (stray(bytes, len, other)) put(port, other, len);
+    if (!spoil(bytes, &len)) return;
     switch (options.fault) {
     case DROP:
         if (chance(options.share)) {
@@ -178,7 +181,7 @@ void leave(uint8_t *bytes, size_t len) {
 
 /* Frames that wait on a port, one batch at a time. */
 static int receive(struct port *port, void (*each)(uint8_t *, size_t)) {
-    static uint8_t bytes[BATCH][FRAME_MAX];
+    static uint8_t bytes[BATCH][FRAME_MAX + 8];
     struct iovec vectors[BATCH];
     struct mmsghdr messages[BATCH];
     memset(messages, 0, sizeof messages);
@@ -194,13 +197,13 @@ static int receive(struct port *port, void (*each)(uint8_t *, size_t)) {
 
 static void arrived(uint8_t *bytes, size_t len) {
     counts.received++;
-    if (options.fault == MUTE) return;
+    if (options.fault == MUTE || !takes(bytes, len)) return;
     aggregate(bytes, len, now_ps());
 }
 
 static void came_back(uint8_t *bytes, size_t len) {
     counts.back_received++;
-    if (options.fault != MUTE) put(&in, bytes, len);
+    if (options.fault != MUTE && !chance(faults.acks)) put(&in, bytes, len);
 }
 
 static uint64_t socket_drops(struct port *port) {
@@ -231,13 +234,19 @@ static void serve(void) {
     struct pollfd waits[2] = {{.fd = in.fd, .events = POLLIN}, {.fd = out.fd, .events = POLLIN}};
     sigset_t none;
     sigemptyset(&none);
+    int64_t told = 0;
     while (!stopped && now_ns() < end) {
+        if (now_ns() - told > 20 * 1000 * 1000) {
+            publish();
+            told = now_ns();
+        }
         int got = receive(&in, arrived);
         if (options.out) got |= receive(&out, came_back) > 0;
         depart(now_ps());
         if (held.len && now_ns() >= held.since_ns + PATIENCE_NS) release_held(options.out ? &out : &in);
         if (got > 0) continue;
         int64_t wait = patience(end);
+        if (faults.counters && wait > 20 * 1000 * 1000) wait = 20 * 1000 * 1000;
         struct timespec limit = {wait / 1000000000, wait % 1000000000};
         /* Signals are blocked elsewhere, so none is lost between the check above and this wait. */
         ppoll(waits, options.out ? 2 : 1, &limit, &none);
@@ -254,7 +263,7 @@ static bool own_option(int key, const char *word) {
     case 'l': options.limit_pps = atof(word); break;
     case 'b': options.burst = atof(word); break;
     case 't': options.seconds = atoi(word); break;
-    default: return false;
+    default: return read_fault(key, word);
     }
     return true;
 }
@@ -264,7 +273,10 @@ int main(int count, char **words) {
     struct sigaction action = {.sa_handler = stop};
     static const struct option known[] = {
         {"in", 1, 0, 'i'},  {"out", 1, 0, 'o'},   {"fault", 1, 0, 'f'}, {"share", 1, 0, 's'},
-        {"pps", 1, 0, 'l'}, {"burst", 1, 0, 'b'}, {"for", 1, 0, 't'},   {0},
+        {"pps", 1, 0, 'l'}, {"burst", 1, 0, 'b'}, {"for", 1, 0, 't'},
+        {"swap", 1, 0, '1'},     {"port", 1, 0, '2'}, {"address", 1, 0, '3'}, {"checksum", 1, 0, '4'}, {"cut", 1, 0, '5'},
+        {"tag", 1, 0, '6'},      {"strangers", 1, 0, '7'}, {"acks", 1, 0, '8'}, {"bursts", 1, 0, '9'}, {"lacks", 1, 0, 'L'},
+        {"until", 1, 0, 'U'},    {"after", 1, 0, 'A'}, {"longest", 1, 0, 'B'}, {"counters", 1, 0, 'K'}, {0},
     };
     read_options(count, words, known, own_option);
     if (!options.in || options.burst < 1) {

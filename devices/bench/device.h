@@ -30,8 +30,27 @@ struct options {
     double limit_pps;   /* of the token bucket */
     double burst;       /* tokens that it holds */
     int seconds;
+    int needs;          /* contributions that a sum waits for; 0: those of all workers */
+    double early_share; /* of sums that end one contribution too early */
+    double twice_share; /* of contributions that are added twice */
+    double stale_share; /* of sums that begin with what was there */
 };
 extern struct options options;
+
+/* Faults that devices on wires have, each by itself. */
+struct faults {
+    double swap, port, address, checksum, cut, tag, strangers, acks, bursts;
+    int lacks;             /* workers that are not in the table */
+    uint64_t until, after; /* frames before and after which it is mute */
+    uint64_t longest;      /* frame that it takes; 0: any */
+    const char *counters;  /* file of its counts */
+};
+extern struct faults faults;
+bool takes(const uint8_t *bytes, size_t len);
+bool spoil(uint8_t *bytes, size_t *len);
+bool stray(const uint8_t *bytes, size_t len, uint8_t *out);
+bool read_fault(int key, const char *word);
+void publish(void);
 
 /* In the order in which they are printed. */
 #define COUNTS(EACH)                                                                                                          \

@@ -12,7 +12,7 @@ struct options options = {
 };
 struct counts counts;
 
-enum { OWN_MAX = 16 };
+enum { OWN_MAX = 32 };
 static uint64_t random_state;
 
 /* Splitmix64. */
@@ -50,6 +50,7 @@ void read_options(int count, char **words, const struct option *more, bool (*own
     static const struct option common[] = {
         {"protocol", 1, 0, 'p'}, {"seed", 1, 0, 'r'},  {"wrong", 1, 0, 'w'}, {"mbps", 1, 0, 'm'},        {"slots", 1, 0, 'q'},
         {"workers", 1, 0, 'n'},  {"first", 1, 0, 'a'}, {"group", 1, 0, 'g'}, {"per-cluster", 1, 0, 'c'}, {"overhead", 1, 0, 'v'},
+        {"needs", 1, 0, 'N'},    {"early", 1, 0, 'E'}, {"twice", 1, 0, 'T'}, {"stale", 1, 0, 'S'},
     };
     struct option known[sizeof common / sizeof common[0] + OWN_MAX] = {{0}};
     memcpy(known, common, sizeof common);
@@ -61,6 +62,10 @@ void read_options(int count, char **words, const struct option *more, bool (*own
         case 'w': options.wrong_share = atof(optarg); break;
         case 'm': options.rate_mbps = atof(optarg); break;
         case 'v': options.overhead = atoi(optarg); break;
+        case 'N': options.needs = atoi(optarg); break;
+        case 'E': options.early_share = atof(optarg); break;
+        case 'T': options.twice_share = atof(optarg); break;
+        case 'S': options.stale_share = atof(optarg); break;
         case 'q': options.slots = atoi(optarg); break;
         case 'n': options.workers = atoi(optarg); break;
         case 'a': options.first = ntohl(inet_addr(optarg)); break;

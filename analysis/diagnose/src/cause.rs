@@ -3,8 +3,11 @@
 use pktgen_core::json_kind::JsonKind;
 
 /// Version of what `pktgen diagnose --json` prints.
-pub const DIAGNOSIS: JsonKind =
-    JsonKind { name: "diagnosis", version: 1, about: "symptoms, causes and the bottleneck of a run: `pktgen diagnose`" };
+pub const DIAGNOSIS: JsonKind = JsonKind {
+    name: "diagnosis",
+    version: 1,
+    about: "symptoms, causes and the bottleneck of a run: `pktgen diagnose`",
+};
 
 /// Where a cause is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -174,8 +177,8 @@ causes! {
     COPIES = "copies" in Device, "frames come more than once",
         by "packets that arrived again and that nobody had sent again",
         do "look for loops and mirrored ports: every frame must have one way";
-    REORDERED = "reordered" in Device, "frames of a worker overtake each other",
-        by "frames that arrived after later ones of the same worker",
+    REORDERED = "reordered" in Device, "frames overtake each other",
+        by "frames that arrived after others that were sent later",
         do "keep all frames of a worker in one queue of the device";
     STRANGERS = "strangers" in Wire, "frames of others come to the receiver",
         by "frames with addresses or a protocol that the run does not have",

@@ -9,6 +9,7 @@ mod completions;
 mod control;
 mod demo;
 mod device;
+mod diagnose;
 mod dissector;
 mod doctor;
 mod dry_run;
@@ -57,6 +58,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Place(args) => place::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),
         Command::Certify(args) => certify::run(args, ui),
+        Command::Diagnose(args) => diagnose::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),
         Command::Device(args) => device::run(args, ui),
         Command::Dissector(args) => dissector::run(&args, ui),

@@ -12,6 +12,7 @@ mod crates;
 mod default_route;
 mod device;
 mod devices;
+mod diagnose;
 mod dissector;
 mod docs;
 mod doctor;

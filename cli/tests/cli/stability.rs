@@ -300,6 +300,7 @@ fn of_others(all: &mut Collector) {
     all.write("c.toml", CAPTURED);
     all.take(0, "replay c.toml --out c --no-report");
     all.take(0, "device compare c.toml c/tap-workers.pcapng");
+    all.take(0, "diagnose c");
 }
 
 /// A run in real time, watched and steered.

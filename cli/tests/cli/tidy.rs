@@ -141,6 +141,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "analysis/compare",
         &["generator/core", "generator/wire", "generator/workload", "analysis/records", "analysis/report"],
     ),
+    ("analysis/diagnose", &["generator/core", "generator/wire", "generator/workload", "analysis/records"]),
     ("analysis/query", &["generator/core", "analysis/records", "analysis/capture", "analysis/report"]),
     ("planning", &["generator/core", "generator/wire", "generator/workload"]),
     ("verify", &["generator/core", "generator/wire", "generator/workload"]),

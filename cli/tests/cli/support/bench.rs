@@ -17,7 +17,9 @@ pub fn cabled(tag: &str) -> Result<Net, String> {
 /// The device's program on packet sockets; made of its sources when it is first asked for.
 pub fn program() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
-    MADE.get_or_init(|| compiled("bench-device", &["bench/device.c", "bench/options.c", "bench/aggregate.c"]))
+    MADE.get_or_init(|| {
+        compiled("bench-device", &["bench/device.c", "bench/options.c", "bench/aggregate.c", "bench/faults.c"])
+    })
 }
 
 /// The same aggregators in virtual time.

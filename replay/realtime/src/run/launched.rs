@@ -78,6 +78,11 @@ pub struct DeviceCheck {
 }
 
 impl Experiment {
+    /// Whether a run starts its own device.
+    pub fn launches(&self, run: &Run) -> Result<bool> {
+        Ok(self.prepare(run)?.spec.launch.is_some())
+    }
+
     /// Starts the device of a run, waits until it is ready, and ends it.
     pub fn check_device(&self, run: &Run, stop: &AtomicBool) -> Result<DeviceCheck> {
         let plan = self.prepare(run)?;

@@ -25,6 +25,7 @@ use crate::live::Ends;
 use crate::plan::Plan;
 use crate::settle::settle;
 use crate::steer::{Steerable, Steering};
+use crate::transport::safety::link_bps;
 use crate::transport::{End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters, card_clock};
 
 /// Refuses what real time cannot do, before anything is sent.
@@ -192,13 +193,15 @@ pub(super) fn run(
     let driven = attend(device.as_ref(), &order, counts, drive);
     let changes = steering.map(Steering::end).unwrap_or_default();
     let (mut outcome, failure) = driven?;
+    // Before the device goes, and its cables with it.
+    manifest.interfaces = interfaces.iter().map(|(end, before)| counted(*end, before, &outcome.frames)).collect();
+    manifest.host.extend(links(&manifest.interfaces));
     dismiss(device, &mut outcome);
     let summary = Summary::of(&outcome, reacts, transport.pacing == Pacing::Deadlines);
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
     tell_clocks(manifest, clocks, &transport, task.roles, &dir.clock());
     manifest.host.extend(began.take().into_iter().chain(std::mem::take(&mut outcome.facts)));
     manifest.queues = std::mem::take(&mut outcome.queues);
-    manifest.interfaces = interfaces.iter().map(|(end, before)| counted(*end, before, &outcome.frames)).collect();
     manifest.incidents.notes.append(&mut outcome.notes);
     dir.departed(&transport.departures.take())?;
     let (path, files) = dir.close()?;
@@ -290,6 +293,14 @@ fn open_interfaces(transport: &TransportPlan, roles: Roles) -> Vec<(End, Interfa
 fn counted(end: End, before: &InterfaceReading, frames: &[(String, WireCounters)]) -> InterfaceCounts {
     let own = frames.iter().find(|(name, _)| name == end.name()).map(|(_, own)| *own).unwrap_or_default();
     InterfaceCounts { sent: own.sent, received: own.received, ..before.since(end.name()) }
+}
+
+/// What links carry, by end, where interfaces say it.
+fn links(interfaces: &[InterfaceCounts]) -> Vec<(String, String)> {
+    let rate = |counts: &InterfaceCounts| {
+        Some((format!("link.{}", counts.end), format!("{} bit/s", link_bps(&counts.interface)?)))
+    };
+    interfaces.iter().filter_map(rate).collect()
 }
 
 /// The host's clocks, and those of the cards of these roles, before time begins.

@@ -30,7 +30,7 @@ pub(super) fn check(interface: &str, allow_default_route: bool) -> Result<()> {
 }
 
 /// What the interface says that its link carries, in bit/s; none if it does not know.
-pub(super) fn link_bps(interface: &str) -> Option<u64> {
+pub(crate) fn link_bps(interface: &str) -> Option<u64> {
     link_bps_in(Path::new("/"), interface)
 }
 

@@ -1,0 +1,136 @@
+//! Where the time of an update goes, from its generation until it, or the sum that it is in, has come: shares that add up.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::cause::Place;
+use crate::evidence::Evidence;
+
+/// Bytes of preamble, gap and checksum around a frame.
+const AROUND: i64 = 24;
+
+/// What one place took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// Where.
+    pub place: Place,
+    /// What is counted there.
+    pub about: &'static str,
+    /// Mean time, in ps; none where it cannot be told from the device's, which then has it.
+    pub mean_ps: Option<i64>,
+    /// Share of the whole, in 10⁻⁶; they add up to 10⁶.
+    pub share_ppm: Option<u32>,
+}
+
+/// The bottleneck, broken down.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Breakdown {
+    /// Updates that it is the mean of.
+    pub updates: u64,
+    /// Mean time of all of them, in ps: the sum of the parts.
+    pub mean_ps: i64,
+    /// The parts, as time passes.
+    pub parts: Vec<Part>,
+    /// Transmissions that came.
+    pub came: u64,
+    /// Transmissions that ended elsewhere, by place.
+    pub ended: Vec<(Place, u64)>,
+}
+
+/// Adds up what every update took that has come.
+pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
+    let sent = &evidence.sent;
+    let mut came: HashMap<u64, i64> = HashMap::new();
+    if evidence.is_results() {
+        let results = &evidence.results;
+        for row in (0..results.seq.len()).filter(|row| !results.again[*row]) {
+            came.entry(u64::from(results.worker[row]) << 32 | u64::from(results.seq[row]))
+                .or_insert(results.recv_ps[row]);
+        }
+    } else {
+        for (packet, t) in evidence.arrived.packet.iter().zip(&evidence.arrived.recv_ps) {
+            came.entry(packet.map_or(u64::MAX, |packet| packet.0)).or_insert(*t);
+        }
+    }
+    // What workers wait for before they send, what hosts and cables take, and what is behind them.
+    let (mut n, mut sums) = (0i128, [0i128; 4]);
+    let rate = rate_bps(evidence);
+    for row in 0..sent.packet.len() {
+        let packet = sent.packet[row];
+        let key = match evidence.is_results() {
+            true => u64::from(packet.worker()) << 32 | u64::from(packet.seq()),
+            false => packet.0,
+        };
+        let (Some(left), Some(end)) = (sent.sent_ps[row], came.get(&key).copied()) else { continue };
+        if packet.attempt() > 0 || end < left {
+            continue;
+        }
+        let wire = rate.map_or(0, |rate| {
+            (i128::from(sent.bytes[row]) + i128::from(AROUND)) * 8_000_000_000_000 / i128::from(rate)
+        });
+        let wire = (wire as i64).min(end - left);
+        let parts = [sent.due_ps[row] - sent.gen_ps[row], left - sent.due_ps[row], wire, end - left - wire];
+        n += 1;
+        parts.iter().zip(&mut sums).for_each(|(part, sum)| *sum += i128::from(*part));
+    }
+    let total: i128 = sums.iter().sum();
+    if n == 0 || total <= 0 {
+        return None;
+    }
+    let places = [
+        (Place::Window, "from generation until the window, or the schedule, let it go"),
+        (Place::Host, "from then until it left the host"),
+        (Place::Wire, "on a cable of the interface's rate"),
+        (
+            Place::Device,
+            "until it had come, or the sum that it is in: the device, other workers, and what has no value here",
+        ),
+    ];
+    let mut parts: Vec<Part> = places
+        .iter()
+        .zip(sums)
+        .map(|((place, about), sum)| {
+            let told = *place != Place::Wire || rate.is_some();
+            let value = |v: i128| told.then_some(v);
+            Part {
+                place: *place,
+                about,
+                mean_ps: value(sum / n).map(|v| v as i64),
+                share_ppm: value(sum * 1_000_000 / total).map(|v| v.max(0) as u32),
+            }
+        })
+        .collect();
+    parts.push(Part { place: Place::Server, about: "from the socket to the server", mean_ps: None, share_ppm: None });
+    // What rounding lost goes to the largest.
+    let lost = 1_000_000 - parts.iter().filter_map(|part| part.share_ppm).sum::<u32>() as i64;
+    if let Some(share) = parts.iter_mut().filter_map(|part| part.share_ppm.as_mut()).max() {
+        *share = (i64::from(*share) + lost).max(0) as u32;
+    }
+    let mean_ps = parts.iter().filter_map(|part| part.mean_ps).sum();
+    let balance = &evidence.manifest.balance;
+    let (came, ended) = (balance.delivered_alone + balance.delivered_merged, ends(evidence));
+    Some(Breakdown { updates: n as u64, mean_ps, parts, came, ended })
+}
+
+/// The rate of the workers' interface, where the run noted it.
+fn rate_bps(evidence: &Evidence) -> Option<u64> {
+    evidence.manifest.host.get("link.workers")?.strip_suffix(" bit/s")?.parse().ok().filter(|rate| *rate > 0)
+}
+
+/// Where transmissions ended that brought nothing to the receiver, by place: with those that came they add up to all.
+fn ends(evidence: &Evidence) -> Vec<(Place, u64)> {
+    let balance = &evidence.manifest.balance;
+    let before_read =
+        evidence.manifest.interfaces.iter().map(|counts| counts.rx_dropped + counts.rx_errors).sum::<u64>();
+    let refused = evidence.interface("workers").map_or(0, |counts| counts.tx_dropped + counts.tx_errors);
+    let behind =
+        balance.unaccounted + balance.in_flight + balance.subsumed + balance.outranked + balance.dropped_total();
+    let (server, wire) = (before_read.min(behind), refused.min(behind - before_read.min(behind)));
+    vec![
+        (Place::Window, balance.withheld),
+        (Place::Wire, wire),
+        (Place::Device, behind - server - wire),
+        (Place::Server, server),
+    ]
+}

@@ -1,0 +1,308 @@
+//! Two captures of the same frames, before the device and behind it: which came as they were sent, and how the others differ.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::path::Path;
+
+use pktgen_core::Result;
+use pktgen_wire::pcap::Reader;
+
+use crate::frame::{Datagram, digest, dotted};
+
+/// Frames that are kept whole, to be compared: those that came, and those that are missing.
+const CAME_MAX: usize = 64;
+const MISSING_MAX: usize = 4096;
+
+/// Digests are as good as hashes.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = digest(bytes);
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        self.0 = n;
+    }
+}
+
+type Digests = HashMap<u64, [u32; 2], BuildHasherDefault<AsItIs>>;
+
+/// Frames with one peculiarity: how many, and the first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Odd {
+    pub(crate) frames: u64,
+    pub(crate) first: u64,
+    pub(crate) says: String,
+}
+
+impl Odd {
+    fn add(&mut self, packet: u64, says: impl FnOnce() -> String) {
+        self.frames += 1;
+        if self.frames == 1 {
+            self.first = packet;
+            self.says = says();
+        }
+    }
+}
+
+/// How a payload differs from the one that was sent and is most like it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Altered {
+    /// Number of the packet that came, and of the one that was sent.
+    pub(crate) came: u64,
+    pub(crate) sent: u64,
+    pub(crate) bytes: usize,
+    pub(crate) bits: u32,
+    /// The first byte of the payload that differs.
+    pub(crate) first: usize,
+    pub(crate) reversed: bool,
+    pub(crate) shorter: usize,
+}
+
+/// What both captures say.
+#[derive(Debug, Default)]
+pub(crate) struct Crossing {
+    /// Frames that came, strangers left out.
+    pub(crate) came: u64,
+    /// Frames that came again.
+    pub(crate) copies: Odd,
+    /// Frames with a payload that was not sent.
+    pub(crate) unlike: u64,
+    pub(crate) address: Odd,
+    /// The field of a profile that differs in the first of those.
+    pub(crate) field: &'static str,
+    pub(crate) tag: Odd,
+    pub(crate) checksum: Odd,
+    pub(crate) short: Odd,
+    pub(crate) strangers: Odd,
+    pub(crate) altered: Vec<Altered>,
+    /// By source address: frames that came as they were sent, and others.
+    pub(crate) by_source: HashMap<u32, [u64; 2]>,
+}
+
+/// What is known of the frames that left.
+#[derive(Default)]
+struct Outward {
+    to: Option<(u32, u16)>,
+    from: HashSet<(u32, u16)>,
+    ports: HashSet<u16>,
+    tags: HashSet<Option<u16>>,
+    lengths: HashSet<usize>,
+    digests: Digests,
+}
+
+impl Outward {
+    fn is_own(&self, datagram: &Datagram) -> bool {
+        self.to.is_none_or(|to| to.0 == datagram.dst.0)
+    }
+
+    fn read(path: &Path) -> Result<Outward> {
+        let mut out = Outward::default();
+        let mut reader = Reader::open(path)?;
+        while let Some(packet) = reader.next()? {
+            let Some(datagram) = Datagram::read(packet.bytes).filter(|datagram| out.is_own(datagram)) else { continue };
+            out.to.get_or_insert(datagram.dst);
+            out.from.insert(datagram.src);
+            out.ports.insert(datagram.src.1);
+            out.tags.insert(datagram.tag);
+            out.lengths.insert(datagram.payload.len());
+            out.digests.entry(digest(datagram.payload)).or_default()[0] += 1;
+        }
+        Ok(out)
+    }
+
+    /// Which part of the addresses no frame had that left.
+    fn foreign_part(&self, datagram: &Datagram) -> Option<(&'static str, String)> {
+        let to = self.to?;
+        if datagram.dst != to {
+            let field = if datagram.dst.0 == to.0 { "udp_dst" } else { "ip_dst" };
+            return Some((field, format!("goes to {}, and was sent to {}", dotted(datagram.dst), dotted(to))));
+        }
+        let known = self.from.iter().any(|from| from.0 == datagram.src.0);
+        let field = if known { "udp_src" } else { "ip_src" };
+        let from = !self.from.contains(&datagram.src);
+        from.then(|| (field, format!("comes from {}, from which nothing was sent", dotted(datagram.src))))
+    }
+}
+
+impl Crossing {
+    /// Compares what left at the workers with what came at the server.
+    pub(crate) fn upward(workers: &Path, server: &Path) -> Result<Crossing> {
+        let mut out = Outward::read(workers)?;
+        let mut crossing = Crossing::default();
+        let mut kept = Vec::new();
+        let mut reader = Reader::open(server)?;
+        let mut number = 0;
+        while let Some(packet) = reader.next()? {
+            number += 1;
+            let datagram = Datagram::read(packet.bytes);
+            // What the server answers leaves here.
+            if datagram.is_some_and(|datagram| out.to.is_some_and(|to| datagram.src.0 == to.0)) {
+                continue;
+            }
+            crossing.arrival(&mut out, datagram.as_ref(), number, &mut kept);
+        }
+        if !kept.is_empty() {
+            crossing.altered = compared(&missing(workers, &out)?, &kept);
+        }
+        Ok(crossing)
+    }
+
+    fn arrival(&mut self, out: &mut Outward, datagram: Option<&Datagram>, number: u64, kept: &mut Vec<(u64, Vec<u8>)>) {
+        let Some(datagram) = datagram else {
+            self.strangers.add(number, || "is no UDP over IPv4".into());
+            return;
+        };
+        let seen = out.digests.get_mut(&digest(datagram.payload));
+        let known = seen.is_some();
+        let to_server = out.to.is_some_and(|to| datagram.dst.0 == to.0);
+        if !known && !to_server && !out.from.iter().any(|from| from.0 == datagram.src.0) {
+            self.strangers.add(number, || {
+                format!("goes from {} to {}, and is none of the run's", dotted(datagram.src), dotted(datagram.dst))
+            });
+            return;
+        }
+        self.came += 1;
+        let again = seen.is_some_and(|counts| {
+            counts[1] += 1;
+            counts[1] > counts[0]
+        });
+        if again {
+            self.copies.add(number, || "holds what came before".into());
+        }
+        if let Some((field, says)) = out.foreign_part(datagram) {
+            self.field = if self.address.frames == 0 { field } else { self.field };
+            self.address.add(number, || says);
+        }
+        if datagram.tag.is_some() && !out.tags.contains(&datagram.tag) {
+            self.tag
+                .add(number, || format!("has the VLAN tag {}, with which nothing was sent", datagram.tag.unwrap_or(0)));
+        }
+        self.of_headers(datagram, number);
+        let of_source = self.by_source.entry(datagram.src.0).or_default();
+        of_source[usize::from(!known)] += 1;
+        if !known {
+            self.unlike += 1;
+            if datagram.lacking == 0 && !datagram.udp_fits() {
+                self.checksum.add(number, || "the checksum of UDP does not fit".into());
+            }
+            if kept.len() < CAME_MAX {
+                kept.push((number, datagram.payload.to_vec()));
+            }
+        }
+    }
+
+    fn of_headers(&mut self, datagram: &Datagram, number: u64) {
+        if datagram.lacking > 0 {
+            self.short.add(number, || format!("{} bytes of the datagram are not there", datagram.lacking));
+        }
+        if !datagram.ip_fits {
+            self.checksum.add(number, || "the checksum of IPv4 does not fit".into());
+        }
+    }
+
+    /// What comes to the workers: `groups` are the addresses that the device may multicast to, if they are known.
+    pub(crate) fn downward(workers: &Path, groups: Option<&HashSet<u32>>) -> Result<Crossing> {
+        let out = Outward::read(workers)?;
+        let mut crossing = Crossing::default();
+        let Some(to) = out.to else { return Ok(crossing) };
+        let hosts: HashSet<u32> = out.from.iter().map(|from| from.0).collect();
+        let mut reader = Reader::open(workers)?;
+        let mut number = 0;
+        while let Some(packet) = reader.next()? {
+            number += 1;
+            let Some(datagram) = Datagram::read(packet.bytes) else {
+                crossing.strangers.add(number, || "is no UDP over IPv4".into());
+                continue;
+            };
+            if out.is_own(&datagram) {
+                continue;
+            }
+            let in_group = groups.map_or(datagram.dst.0 >> 28 == 0xe, |groups| groups.contains(&datagram.dst.0));
+            let rightly = in_group || hosts.contains(&datagram.dst.0);
+            // An answer to what was sent: from there, or as long, or to the workers.
+            let ours = datagram.src.0 == to.0
+                || hosts.contains(&datagram.dst.0)
+                || out.lengths.contains(&datagram.payload.len());
+            if !ours {
+                crossing.strangers.add(number, || {
+                    format!("goes from {} to {}, and is none of the run's", dotted(datagram.src), dotted(datagram.dst))
+                });
+                continue;
+            }
+            crossing.came += 1;
+            if !rightly {
+                crossing.address.add(number, || {
+                    format!("goes to {}, which is no worker and no group of the profile", dotted(datagram.dst))
+                });
+            } else if datagram.src != to {
+                crossing
+                    .address
+                    .add(number, || format!("comes from {}, and {} was asked", dotted(datagram.src), dotted(to)));
+            } else if !out.ports.contains(&datagram.dst.1) {
+                crossing
+                    .address
+                    .add(number, || format!("goes to {}, and no worker has that port", dotted(datagram.dst)));
+            }
+            if datagram.tag.is_some() && !out.tags.contains(&datagram.tag) {
+                crossing.tag.add(number, || {
+                    format!("has the VLAN tag {}, with which nothing was sent", datagram.tag.unwrap_or(0))
+                });
+            }
+            crossing.of_headers(&datagram, number);
+        }
+        Ok(crossing)
+    }
+}
+
+/// Frames that left and did not come as they were, whole.
+fn missing(workers: &Path, out: &Outward) -> Result<Vec<(u64, Vec<u8>)>> {
+    let (mut missing, mut number) = (Vec::new(), 0);
+    let mut reader = Reader::open(workers)?;
+    while let Some(packet) = reader.next()? {
+        number += 1;
+        let Some(datagram) = Datagram::read(packet.bytes).filter(|datagram| out.is_own(datagram)) else { continue };
+        if out.digests.get(&digest(datagram.payload)).is_some_and(|counts| counts[1] == 0) {
+            missing.push((number, datagram.payload.to_vec()));
+            if missing.len() == MISSING_MAX {
+                break;
+            }
+        }
+    }
+    Ok(missing)
+}
+
+/// Each frame that came beside the missing one that is most like it; of those that are like none nothing is said.
+fn compared(missing: &[(u64, Vec<u8>)], came: &[(u64, Vec<u8>)]) -> Vec<Altered> {
+    let nearest = |(number, bytes): &(u64, Vec<u8>)| {
+        let all = missing.iter().map(|(sent, whole)| altered(*sent, whole, *number, bytes));
+        all.min_by_key(|found| if found.reversed { 0 } else { found.bytes })
+    };
+    let alike = |found: &Altered| found.reversed || found.shorter > 0 && found.bytes == 0 || found.bytes > 0;
+    came.iter().filter_map(nearest).filter(alike).collect()
+}
+
+fn altered(sent: u64, whole: &[u8], came: u64, bytes: &[u8]) -> Altered {
+    let differing = || whole.iter().zip(bytes).enumerate().filter(|(_, (a, b))| a != b);
+    // Values are of four bytes and end the payload.
+    let tail = whole.len().min(bytes.len()) / 8 * 4;
+    let reversed = whole.len() == bytes.len() && tail >= 8 && {
+        let (a, b) = (&whole[whole.len() - tail..], &bytes[bytes.len() - tail..]);
+        a != b && a.as_chunks::<4>().0.iter().zip(b.as_chunks::<4>().0).all(|(a, b)| a.iter().eq(b.iter().rev()))
+    };
+    Altered {
+        came,
+        sent,
+        bytes: differing().count(),
+        bits: differing().map(|(_, (a, b))| (a ^ b).count_ones()).sum(),
+        first: differing().next().map_or(0, |(at, _)| at),
+        reversed,
+        shorter: whole.len().saturating_sub(bytes.len()),
+    }
+}

@@ -1,0 +1,212 @@
+//! What a run left behind, as far as rules look at it: manifest, experiment, and the columns of its streams that say when what left and came.
+
+use std::path::{Path, PathBuf};
+
+use pktgen_core::arrow::array::{AsArray, RecordBatch};
+use pktgen_core::arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use pktgen_core::record::{
+    Family, Fault, InterfaceCounts, Manifest, NAMES, NO_CLUSTER, PacketId, RECEIVED, RESULTS, SENT,
+};
+use pktgen_core::{Error, Result};
+use pktgen_records::run::open_manifest;
+use pktgen_records::stream_file::StreamFile;
+
+/// Rows that are decoded at once.
+const BATCH: usize = 1 << 16;
+
+/// Transmissions in the order of the file, one column each.
+#[derive(Default)]
+pub(crate) struct Sent {
+    pub(crate) gen_ps: Vec<i64>,
+    pub(crate) due_ps: Vec<i64>,
+    /// None if it did not leave.
+    pub(crate) sent_ps: Vec<Option<i64>>,
+    pub(crate) packet: Vec<PacketId>,
+    pub(crate) bytes: Vec<u32>,
+}
+
+/// Packets that arrived at the receiver.
+#[derive(Default)]
+pub(crate) struct Arrived {
+    pub(crate) recv_ps: Vec<i64>,
+    /// Which packet it is, or whose newest member names it; none where nothing tells.
+    pub(crate) packet: Vec<Option<PacketId>>,
+    /// Updates that it says it represents.
+    pub(crate) count: Vec<u16>,
+}
+
+/// Results at workers.
+#[derive(Default)]
+pub(crate) struct Results {
+    pub(crate) recv_ps: Vec<i64>,
+    pub(crate) worker: Vec<u32>,
+    pub(crate) seq: Vec<u32>,
+    pub(crate) again: Vec<bool>,
+}
+
+/// All of it.
+pub(crate) struct Evidence {
+    pub(crate) dir: PathBuf,
+    pub(crate) manifest: Manifest,
+    /// The resolved experiment.
+    pub(crate) config: toml::Table,
+    pub(crate) sent: Sent,
+    pub(crate) arrived: Arrived,
+    pub(crate) results: Results,
+}
+
+impl Evidence {
+    /// Reads the run in `dir`.
+    pub(crate) fn read(dir: &Path) -> Result<Evidence> {
+        let (_, manifest) = open_manifest(dir)?;
+        let config = manifest.config.parse().unwrap_or_default();
+        let mut evidence = Evidence {
+            dir: dir.to_owned(),
+            manifest,
+            config,
+            sent: Sent::default(),
+            arrived: Arrived::default(),
+            results: Results::default(),
+        };
+        evidence.read_sent()?;
+        match evidence.is_results() {
+            true => evidence.read_results()?,
+            false => evidence.read_arrived()?,
+        }
+        Ok(evidence)
+    }
+
+    fn read_sent(&mut self) -> Result<()> {
+        let sent = &mut self.sent;
+        let columns = ["t_gen_ps", "t_due_ps", "t_sent_ps", "worker", "seq", "attempt", "bytes"];
+        each(&self.dir, SENT, &columns, &mut |batch| {
+            sent.gen_ps.extend(required::<Int64Type>(batch, "t_gen_ps"));
+            sent.due_ps.extend(required::<Int64Type>(batch, "t_due_ps"));
+            sent.sent_ps.extend(optional::<Int64Type>(batch, "t_sent_ps"));
+            sent.bytes.extend(required::<UInt32Type>(batch, "bytes"));
+            let numbers = required::<UInt32Type>(batch, "worker").zip(required::<UInt32Type>(batch, "seq"));
+            let attempts = required::<UInt8Type>(batch, "attempt");
+            sent.packet
+                .extend(numbers.zip(attempts).map(|((worker, seq), attempt)| PacketId::new(worker, seq, attempt)));
+        })
+    }
+
+    fn read_arrived(&mut self) -> Result<()> {
+        let arrived = &mut self.arrived;
+        each(&self.dir, RECEIVED, &["t_recv_ps", "packet", "count"], &mut |batch| {
+            arrived.recv_ps.extend(required::<Int64Type>(batch, "t_recv_ps"));
+            arrived.packet.extend(required::<UInt64Type>(batch, "packet").map(|id| Some(PacketId(id))));
+            arrived.count.extend(required::<UInt16Type>(batch, "count"));
+        })?;
+        if !self.dir.join(format!("{NAMES}.parquet")).exists() {
+            return Ok(());
+        }
+        // Packets have no names of their own: their content tells.
+        let mut names = Vec::with_capacity(arrived.packet.len());
+        each(&self.dir, NAMES, &["packet"], &mut |batch| {
+            names.extend(optional::<UInt64Type>(batch, "packet").map(|id| id.map(PacketId)));
+        })?;
+        if names.len() != arrived.packet.len() {
+            let why = format!("names has {} rows, received {}; was a file changed?", names.len(), arrived.packet.len());
+            return Err(Error::data(&self.dir, why));
+        }
+        arrived.packet = names;
+        Ok(())
+    }
+
+    fn read_results(&mut self) -> Result<()> {
+        let results = &mut self.results;
+        each(&self.dir, RESULTS, &["t_recv_ps", "worker", "seq", "again"], &mut |batch| {
+            results.recv_ps.extend(required::<Int64Type>(batch, "t_recv_ps"));
+            results.worker.extend(required::<UInt32Type>(batch, "worker"));
+            results.seq.extend(required::<UInt32Type>(batch, "seq"));
+            results.again.extend(batch["again"].as_boolean().values());
+        })
+    }
+
+    /// Whether workers wait for results, and no server receives.
+    pub(crate) fn is_results(&self) -> bool {
+        self.manifest.family() == Family::Results
+    }
+
+    /// Whether every packet should come out as it went in.
+    pub(crate) fn forwards(&self) -> bool {
+        self.text("target", "program") == "forward"
+            || self.manifest.unseen.as_ref().is_some_and(|unseen| !unseen.merges)
+    }
+
+    /// A text of the experiment; empty if it has none.
+    pub(crate) fn text(&self, section: &str, key: &str) -> &str {
+        self.config.get(section).and_then(|section| section.get(key)).and_then(toml::Value::as_str).unwrap_or_default()
+    }
+
+    /// Transmissions that left.
+    pub(crate) fn left(&self) -> u64 {
+        self.sent.sent_ps.iter().flatten().count() as u64
+    }
+
+    /// Packets that came back, of whatever use they were.
+    pub(crate) fn came(&self) -> u64 {
+        self.manifest.counters.packets_received + if self.is_results() { self.manifest.counters.replies } else { 0 }
+    }
+
+    /// The interfaces of an end whose counters could be read: one that is absent at the end of a run has none.
+    pub(crate) fn interface(&self, end: &str) -> Option<&InterfaceCounts> {
+        let known =
+            |counts: &&InterfaceCounts| counts.end == end && (counts.state != "absent" || counts.tx_packets > 0);
+        self.manifest.interfaces.iter().find(known)
+    }
+
+    /// What the device counted under the first of these names that it has.
+    pub(crate) fn device(&self, names: &[&'static str]) -> Option<(&'static str, u64)> {
+        names.iter().find_map(|name| Some((*name, *self.manifest.counters.device.get(*name)?)))
+    }
+
+    /// The cluster or job of a worker.
+    pub(crate) fn cluster(&self, worker: u32) -> u16 {
+        self.manifest.clusters.get(worker as usize).copied().unwrap_or(NO_CLUSTER)
+    }
+
+    /// The faults of the run.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = &Fault> {
+        self.manifest.validity.faults.iter().map(|fault| match fault {
+            Fault::InPart { fault, .. } => fault.as_ref(),
+            fault => fault,
+        })
+    }
+
+    /// The capture that the tap of an end wrote, if there is one.
+    pub(crate) fn tap(&self, end: &str) -> Option<PathBuf> {
+        let stem = self.text("transport", "tap").strip_suffix(".pcapng")?;
+        Some(self.dir.join(format!("{stem}-{end}.pcapng"))).filter(|path| path.exists())
+    }
+}
+
+/// Calls `use_it` with every batch of a stream of the run in `dir`; never, if there is none.
+pub(crate) fn each(
+    dir: &Path,
+    stream: &str,
+    columns: &[&'static str],
+    use_it: &mut dyn FnMut(&RecordBatch),
+) -> Result<()> {
+    let path = dir.join(format!("{stream}.parquet"));
+    if !path.exists() {
+        return Ok(());
+    }
+    let mut batches = StreamFile::open(&path, stream)?.read(columns, None, BATCH)?;
+    while let Some(batch) = batches.next_batch()? {
+        use_it(&batch);
+    }
+    Ok(())
+}
+
+fn required<'a, P: ArrowPrimitiveType>(batch: &'a RecordBatch, name: &str) -> impl Iterator<Item = P::Native> + 'a {
+    batch[name].as_primitive::<P>().values().iter().copied()
+}
+
+fn optional<'a, P: ArrowPrimitiveType>(
+    batch: &'a RecordBatch,
+    name: &str,
+) -> impl Iterator<Item = Option<P::Native>> + 'a {
+    batch[name].as_primitive::<P>().iter()
+}

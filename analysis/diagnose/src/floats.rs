@@ -1,0 +1,231 @@
+//! Wrong sums of updates whose members lanes prove: made again from what workers sent, as a capture has it.
+
+use pktgen_core::Result;
+use pktgen_core::arrow::array::{Array, AsArray};
+use pktgen_core::arrow::datatypes::{UInt16Type, UInt32Type};
+use pktgen_core::record::{LANES, NO_CLUSTER, PAYLOADS};
+use pktgen_wire::pcap::Reader;
+use pktgen_workload::lanes::{Answer, Arrived, Members, SentRows};
+
+use crate::cause::{
+    ADDS_WRONGLY, BITS_FLIPPED, BYTE_ORDER, CONTRIBUTION_MISSING, CONTRIBUTION_TWICE, Cause, WORKER_NOT_MERGED,
+    WRONG_CLUSTER,
+};
+use crate::evidence::{Evidence, each};
+use crate::finding::{Certainty, Found, Proof};
+use crate::frame::Datagram;
+
+/// Bytes of updates that are held.
+const HELD_MAX: usize = 256 << 20;
+/// Wrong packets that are looked at.
+const WRONG_MAX: usize = 256;
+/// Updates before an arrival among which the members of a sum of several clusters are looked for.
+const RECENT: usize = 256;
+/// Unit roundoff of f32, with room for a few additions in any order.
+const ROUNDING: f64 = 16.0 / (1u64 << 24) as f64;
+
+/// A wrong packet: its row, why, and in how many bits.
+struct Wrong {
+    row: usize,
+    cause: &'static Cause,
+    bits: u32,
+    says: String,
+}
+
+/// What was sent, by row of `sent`, and what arrived, by row of `received`: values of payloads.
+struct Payloads {
+    sent: Vec<Vec<f32>>,
+    came: Vec<Vec<f32>>,
+}
+
+/// Looks at all packets that hold updates; false if what is needed was not kept.
+pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<Found>) -> Result<bool> {
+    let kept = |stream: &str| evidence.dir.join(format!("{stream}.parquet")).exists();
+    let layout = evidence.manifest.lanes.as_ref().filter(|layout| layout.proves_sums());
+    let (Some(layout), Some(tap)) = (layout, evidence.tap("workers")) else { return Ok(false) };
+    if !kept(PAYLOADS) || !kept(LANES) {
+        return Ok(false);
+    }
+    let mut came: Vec<Vec<f32>> = Vec::new();
+    each(&evidence.dir, PAYLOADS, &["part", "words"], &mut |batch| {
+        let (parts, lists) = (batch["part"].as_primitive::<UInt16Type>(), batch["words"].as_list::<i32>());
+        for (at, part) in parts.values().iter().enumerate() {
+            if *part == 0 {
+                came.push(Vec::new());
+            }
+            let words = lists.value(at);
+            let values = words.as_primitive::<UInt32Type>().values().iter().map(|word| f32::from_bits(*word));
+            came.last_mut().unwrap_or(&mut Vec::new()).extend(values);
+        }
+    })?;
+    let len = came.first().map_or(0, Vec::len);
+    let Some(sent) = sent(evidence, &tap, len)? else { return Ok(false) };
+    let payloads = Payloads { sent, came };
+    let members = members(evidence, layout)?;
+    let mut wrong = Vec::new();
+    let mut checked = 0;
+    for (row, answer) in members.answers.iter().enumerate().take(payloads.came.len()) {
+        let verdict = match answer {
+            Answer::Known => {
+                checked += 1;
+                let wrong = payloads.of_members(row, members.of(row));
+                // Lanes of several clusters may read as those of one.
+                let mixed = wrong.as_ref().filter(|wrong| wrong.cause == &ADDS_WRONGLY);
+                mixed.and_then(|_| payloads.of_clusters(evidence, row)).or(wrong)
+            }
+            Answer::Contradiction => payloads.of_clusters(evidence, row),
+            _ => None,
+        };
+        wrong.extend(verdict);
+        if wrong.len() >= WRONG_MAX {
+            break;
+        }
+    }
+    conclude(&wrong, checked, evidence.manifest.counters.sums_wrong, found);
+    Ok(!wrong.is_empty())
+}
+
+/// The values of every transmission that left, by row of `sent`; none if the capture has others.
+fn sent(evidence: &Evidence, tap: &std::path::Path, len: usize) -> Result<Option<Vec<Vec<f32>>>> {
+    let (mut frames, mut to, mut held) = (Vec::new(), None, 0);
+    let mut reader = Reader::open(tap)?;
+    while let Some(packet) = reader.next()? {
+        let Some(datagram) = Datagram::read(packet.bytes) else { continue };
+        if *to.get_or_insert(datagram.dst.0) != datagram.dst.0 {
+            continue;
+        }
+        let Some(start) = datagram.payload.len().checked_sub(len * 4) else { return Ok(None) };
+        let words = datagram.payload[start..].as_chunks::<4>().0;
+        frames.push(words.iter().map(|word| f32::from_le_bytes(*word)).collect::<Vec<_>>());
+        held += len * 4;
+        if held > HELD_MAX {
+            return Ok(None);
+        }
+    }
+    let mut frames = frames.into_iter();
+    let times = &evidence.sent.sent_ps;
+    let all: Vec<_> = times.iter().map(|t| t.map_or(Some(Vec::new()), |_| frames.next())).collect();
+    Ok(all.into_iter().collect::<Option<Vec<_>>>().filter(|_| frames.next().is_none()))
+}
+
+fn members(evidence: &Evidence, layout: &pktgen_workload::lanes::Layout) -> Result<Members> {
+    let (mut words, mut starts, mut clusters) = (Vec::new(), vec![0], Vec::new());
+    each(&evidence.dir, LANES, &["cluster", "words"], &mut |batch| {
+        clusters.extend(batch["cluster"].as_primitive::<UInt16Type>().iter().map(|c| c.unwrap_or(NO_CLUSTER)));
+        let lists = batch["words"].as_list::<i32>();
+        for row in 0..lists.len() {
+            words.extend_from_slice(lists.value(row).as_primitive::<UInt32Type>().values());
+            starts.push(words.len());
+        }
+    })?;
+    let sent = &evidence.sent;
+    let worker: Vec<u32> = sent.packet.iter().map(|packet| packet.worker()).collect();
+    let seq: Vec<u32> = sent.packet.iter().map(|packet| packet.seq()).collect();
+    let cluster: Vec<u16> = worker.iter().map(|worker| evidence.cluster(*worker)).collect();
+    let rows = SentRows { t_sent_ps: &sent.sent_ps, cluster: &cluster, worker: &worker, seq: &seq };
+    let arrived = clusters.iter().enumerate().map(|(row, cluster)| Arrived {
+        t_recv_ps: evidence.arrived.recv_ps.get(row).copied().unwrap_or(0),
+        cluster: *cluster,
+        words: &words[starts[row]..starts[row + 1]],
+    });
+    Ok(Members::resolve(layout, &evidence.manifest.clusters, rows, arrived, true))
+}
+
+/// Whether a value is a sum, within rounding.
+fn near(value: f32, sum: f64, size: f64) -> bool {
+    (f64::from(value) - sum).abs() <= ROUNDING * size.max(f64::from(f32::MIN_POSITIVE))
+        || value.is_nan() && sum.is_nan()
+}
+
+impl Payloads {
+    /// What is wrong with a packet of these members; none if it is right.
+    fn of_members(&self, row: usize, members: &[u32]) -> Option<Wrong> {
+        let came = &self.came[row];
+        let own: Vec<&Vec<f32>> = members.iter().filter_map(|member| self.sent.get(*member as usize)).collect();
+        if own.is_empty() || own.iter().any(|own| own.len() != came.len()) {
+            return None;
+        }
+        let sum = |at: usize| own.iter().map(|own| f64::from(own[at])).sum::<f64>();
+        let size = |at: usize| own.iter().map(|own| f64::from(own[at]).abs()).sum::<f64>();
+        let differing: Vec<usize> = (0..came.len()).filter(|at| !near(came[*at], sum(*at), size(*at))).collect();
+        let first = *differing.first()?;
+        let odd =
+            format!("value {first} is {}, and the sum of its {} members is {}", came[first], own.len(), sum(first));
+        let wrong = |cause, says: String| Some(Wrong { row, cause, bits: 0, says });
+        let swapped = |at: usize| f32::from_bits(came[at].to_bits().swap_bytes());
+        if differing.iter().all(|at| near(swapped(*at), sum(*at), size(*at))) && differing.len() > 2 {
+            return wrong(&BYTE_ORDER, format!("{odd}: right if bytes are reversed"));
+        }
+        let with = |other: &&&Vec<f32>, sign: f64| {
+            (0..came.len()).all(|at| near(came[at], sum(at) + sign * f64::from(other[at]), size(at)))
+        };
+        if own.iter().any(|other| with(&other, -1.0)) {
+            return wrong(&CONTRIBUTION_MISSING, format!("{odd}: one member is not in it"));
+        }
+        if own.iter().any(|other| with(&other, 1.0)) {
+            return wrong(&CONTRIBUTION_TWICE, format!("{odd}: one member is in it twice"));
+        }
+        if let [at] = differing[..] {
+            let flips = (0..32).filter(|bit| near(f32::from_bits(came[at].to_bits() ^ 1 << bit), sum(at), size(at)));
+            return Some(Wrong { row, cause: &BITS_FLIPPED, bits: if flips.count() > 0 { 1 } else { 2 }, says: odd });
+        }
+        wrong(&ADDS_WRONGLY, format!("{odd}, and {} more differ", differing.len() - 1))
+    }
+
+    /// Lanes contradict each other: is it the sum of two updates of different clusters?
+    fn of_clusters(&self, evidence: &Evidence, row: usize) -> Option<Wrong> {
+        let (came, t) = (&self.came[row], *evidence.arrived.recv_ps.get(row)?);
+        let sent = &evidence.sent;
+        let end = sent.sent_ps.partition_point(|sent| sent.is_none_or(|sent| sent <= t));
+        let recent = || (end.saturating_sub(RECENT)..end).filter(|at| self.sent[*at].len() == came.len());
+        let is_sum = |a: usize, b: usize| {
+            (0..came.len()).all(|at| {
+                let (a, b) = (f64::from(self.sent[a][at]), f64::from(self.sent[b][at]));
+                near(came[at], a + b, a.abs() + b.abs())
+            })
+        };
+        let cluster = |at: usize| evidence.cluster(sent.packet[at].worker());
+        let pair = recent().find_map(|a| recent().take_while(|b| *b < a).find(|b| is_sum(a, *b)).map(|b| (a, b)));
+        let (a, b) = pair.filter(|(a, b)| cluster(*a) != cluster(*b))?;
+        let of = |at: usize| {
+            format!("number {} of worker {}, cluster {}", sent.packet[at].seq(), sent.packet[at].worker(), cluster(at))
+        };
+        Some(Wrong { row, cause: &WRONG_CLUSTER, bits: 0, says: format!("it is the sum of {} and {}", of(a), of(b)) })
+    }
+}
+
+fn conclude(wrong: &[Wrong], checked: usize, reported: u64, found: &mut Vec<Found>) {
+    // One flipped bit may be an addition, and is one where others are wrong by more.
+    let flips = wrong.iter().filter(|wrong| wrong.cause == &BITS_FLIPPED && wrong.bits == 1).count();
+    let others = wrong.iter().filter(|wrong| wrong.cause == &ADDS_WRONGLY || wrong.bits > 1).count();
+    let added = others * 4 > flips;
+    let cause = |wrong: &Wrong| if wrong.cause == &BITS_FLIPPED && added { &ADDS_WRONGLY } else { wrong.cause };
+    let mut causes: Vec<&'static Cause> = Vec::new();
+    for wrong in wrong {
+        if !causes.contains(&cause(wrong)) {
+            causes.push(cause(wrong));
+        }
+    }
+    let mixed = causes.contains(&&WRONG_CLUSTER);
+    for known in found.iter_mut().filter(|found| mixed && found.cause == &WORKER_NOT_MERGED) {
+        known.certainty = Certainty::Likely;
+    }
+    for own in causes {
+        let those: Vec<&Wrong> = wrong.iter().filter(|wrong| cause(wrong) == own).collect();
+        let n = those.len() as u64;
+        let says = format!("{}; {n} packets are wrong so, of {checked} that were made again", those[0].says);
+        // A sum of updates of two clusters, right in every value, is proof; sums of more are not made again.
+        let certainty = match own.code {
+            "wrong_cluster" => Certainty::Certain,
+            "adds_wrongly" if mixed => Certainty::Possible,
+            "bits_flipped" if n < 4 => Certainty::Possible,
+            _ => Certainty::Likely,
+        };
+        let proof = Proof::packet("received.parquet, by rows", those[0].row as u64 + 1, says);
+        let explains = (reported.max(wrong.len() as u64) * n / wrong.len() as u64).max(n);
+        match found.iter_mut().find(|found| found.cause == own) {
+            Some(known) => known.proofs.push(proof),
+            None => found.push(Found::new(own, certainty, explains, vec![proof])),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A captured frame as a rule sees it: what addresses, lengths and checksums say, whatever the protocol.
+
+/// Ethernet types.
+const IPV4: u16 = 0x0800;
+const TAGS: [u16; 2] = [0x8100, 0x88a8];
+const UDP: u8 = 17;
+
+/// A UDP datagram over IPv4.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Datagram<'a> {
+    /// VLAN tag, if it has one.
+    pub(crate) tag: Option<u16>,
+    /// Address and port that it comes from.
+    pub(crate) src: (u32, u16),
+    /// Address and port that it goes to.
+    pub(crate) dst: (u32, u16),
+    /// Whether the checksum of IPv4 fits.
+    pub(crate) ip_fits: bool,
+    /// Bytes that IPv4 says and that are not there.
+    pub(crate) lacking: usize,
+    /// From IPv4's header to the end of the datagram.
+    pub(crate) packet: &'a [u8],
+    /// The payload.
+    pub(crate) payload: &'a [u8],
+}
+
+fn get16(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..at + 2).map_or(0, |pair| u16::from_be_bytes([pair[0], pair[1]]))
+}
+
+fn get32(bytes: &[u8], at: usize) -> u32 {
+    u32::from(get16(bytes, at)) << 16 | u32::from(get16(bytes, at + 2))
+}
+
+fn folded(mut sum: u64) -> u16 {
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+fn sum16(bytes: &[u8]) -> u64 {
+    bytes.chunks(2).map(|pair| u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]))).sum()
+}
+
+impl<'a> Datagram<'a> {
+    /// Reads a frame with Ethernet's header; none if it is no such datagram.
+    pub(crate) fn read(frame: &'a [u8]) -> Option<Datagram<'a>> {
+        let (mut at, mut tag) = (12, None);
+        while TAGS.contains(&get16(frame, at)) {
+            tag = tag.or(Some(get16(frame, at + 2) & 0xfff));
+            at += 4;
+        }
+        let ip = frame.get(at + 2..)?;
+        let head = usize::from(ip.first()? & 15) * 4;
+        if get16(frame, at) != IPV4 || ip[0] >> 4 != 4 || head < 20 || ip.len() < head + 8 || ip[9] != UDP {
+            return None;
+        }
+        let total = usize::from(get16(ip, 2)).max(head + 8);
+        let packet = &ip[..total.min(ip.len())];
+        let whole = usize::from(get16(ip, head + 4)).max(8);
+        Some(Datagram {
+            tag,
+            src: (get32(ip, 12), get16(ip, head)),
+            dst: (get32(ip, 16), get16(ip, head + 2)),
+            ip_fits: folded(sum16(&ip[..head])) == 0xffff,
+            lacking: (head + whole).max(total).saturating_sub(packet.len()),
+            packet,
+            payload: &packet[head + 8..(head + whole).clamp(head + 8, packet.len())],
+        })
+    }
+
+    /// Whether the checksum of UDP fits; one of 0 says nothing.
+    pub(crate) fn udp_fits(&self) -> bool {
+        let head = usize::from(self.packet[0] & 15) * 4;
+        let udp = &self.packet[head..];
+        let pseudo = sum16(&self.packet[12..20]) + u64::from(UDP) + u64::from(get16(udp, 4));
+        get16(udp, 6) == 0 || self.lacking > 0 || folded(pseudo + sum16(udp)) == 0xffff
+    }
+}
+
+/// A number that stands for bytes.
+pub(crate) fn digest(bytes: &[u8]) -> u64 {
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let hash = chunks.iter().fold(bytes.len() as u64, |hash, chunk| mix(hash, u64::from_le_bytes(*chunk)));
+    let hash = rest.iter().fold(hash, |hash, byte| mix(hash, u64::from(*byte)));
+    hash ^ (hash >> 32)
+}
+
+/// An address as people write it.
+pub(crate) fn dotted((ip, port): (u32, u16)) -> String {
+    let [a, b, c, d] = ip.to_be_bytes();
+    format!("{a}.{b}.{c}.{d}:{port}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(tag: bool) -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        if tag {
+            frame.extend([0x81, 0, 0, 7]);
+        }
+        frame.extend([8, 0]);
+        let mut ip = vec![0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        let sum = !folded(sum16(&ip));
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        frame.extend(ip);
+        frame.extend([0x12, 0x34, 0x56, 0x78, 0, 12, 0, 0, 1, 2, 3, 4]);
+        frame
+    }
+
+    #[test]
+    fn frames_are_read_with_and_without_a_tag_and_what_lacks_is_counted() {
+        for (tag, whole) in [(None, frame(false)), (Some(7), frame(true))] {
+            let datagram = Datagram::read(&whole).expect("a datagram");
+            assert_eq!((datagram.tag, datagram.payload, datagram.lacking), (tag, &[1, 2, 3, 4][..], 0));
+            assert!(datagram.ip_fits && datagram.udp_fits());
+            assert_eq!((dotted(datagram.src), dotted(datagram.dst)), ("10.0.0.1:4660".into(), "10.0.0.2:22136".into()));
+            let cut = Datagram::read(&whole[..whole.len() - 3]).expect("a datagram");
+            assert_eq!((cut.payload, cut.lacking), (&[1][..], 3));
+        }
+        let mut wrong = frame(false);
+        wrong[14 + 8] = 63;
+        assert!(!Datagram::read(&wrong).expect("a datagram").ip_fits);
+        wrong[14 + 20 + 6] = 1;
+        assert!(!Datagram::read(&wrong).expect("a datagram").udp_fits());
+    }
+
+    #[test]
+    fn no_beginning_of_a_frame_panics() {
+        let whole = frame(true);
+        (0..whole.len()).for_each(|len| drop(Datagram::read(&whole[..len]).map(|datagram| datagram.udp_fits())));
+    }
+}

@@ -1,0 +1,77 @@
+//! Frames that came otherwise than they were sent.
+
+use crate::cause::{
+    BAD_CHECKSUM, BITS_FLIPPED, BYTE_ORDER, Cause, PAYLOAD_CHANGED, STRANGERS, TAG_CHANGED, TRUNCATED,
+    WRONG_DESTINATION,
+};
+use crate::crossing::{Altered, Crossing, Odd};
+use crate::evidence::Evidence;
+use crate::finding::{Certainty, Found, Proof};
+
+/// Most bits of a payload that differ by flips of single bits.
+const FLIPS_MAX: u32 = 4;
+
+/// Turns what captures say into causes. `place` says where the frames were captured.
+pub(crate) fn look(evidence: &Evidence, crossing: &Crossing, kept: &[String], place: &str, found: &mut Vec<Found>) {
+    let taken = evidence.manifest.counters.packets_received;
+    // The run takes what the device may rewrite; what the profile says that it keeps must not change.
+    let refused = crossing.came > taken + taken / 100 || kept.iter().any(|kept| *kept == crossing.field);
+    let odd = |cause: &'static Cause, odd: &Odd| {
+        let proof = Proof::packet(place, odd.first, format!("{}; {} such frames", odd.says, odd.frames));
+        Found::new(cause, Certainty::Certain, odd.frames, vec![proof])
+    };
+    if refused && crossing.address.frames > 0 {
+        found.push(odd(&WRONG_DESTINATION, &crossing.address));
+    }
+    if crossing.tag.frames > 0 {
+        found.push(odd(&TAG_CHANGED, &crossing.tag));
+    }
+    if crossing.strangers.frames > (crossing.came / 50).max(20) {
+        found.push(odd(&STRANGERS, &crossing.strangers));
+    }
+    let short = &crossing.short;
+    if short.frames > 0 {
+        found.push(odd(&TRUNCATED, short));
+    }
+    let merges = !evidence.forwards();
+    let before = found.len();
+    if !evidence.is_results() && short.frames == 0 {
+        altered(crossing, merges, place, found);
+    }
+    // Where a payload changed, its checksum follows from that.
+    if crossing.checksum.frames > 0 && found.len() == before {
+        found.push(odd(&BAD_CHECKSUM, &crossing.checksum));
+    }
+}
+
+/// Payloads that are like none that was sent: `merges` says that they may be sums.
+fn altered(crossing: &Crossing, merges: bool, place: &str, found: &mut Vec<Found>) {
+    let unlike = crossing.unlike;
+    let mut add = |cause: &'static Cause, those: &[&Altered], certainty, says: &dyn Fn(&Altered) -> String| {
+        let Some(first) = those.first() else { return };
+        let explains = unlike * those.len() as u64 / crossing.altered.len().max(1) as u64;
+        let proofs = vec![
+            Proof::packet(place, first.came, says(first)),
+            Proof::packet("tap of the workers", first.sent, "the frame that was sent and is most like it"),
+        ];
+        found.push(Found::new(cause, certainty, explains.max(those.len() as u64), proofs));
+    };
+    let all = &crossing.altered;
+    let reversed: Vec<_> = all.iter().filter(|one| one.reversed).collect();
+    let cut: Vec<_> = all.iter().filter(|one| one.shorter > 0 && one.bytes == 0).collect();
+    let rest = || all.iter().filter(|one| !one.reversed && !(one.shorter > 0 && one.bytes == 0));
+    let flipped: Vec<_> = rest().filter(|one| one.shorter == 0 && one.bits <= FLIPS_MAX).collect();
+    let changed: Vec<_> = rest().filter(|one| one.shorter > 0 || one.bits > FLIPS_MAX).collect();
+    add(&BYTE_ORDER, &reversed, Certainty::Certain, &|_| "its values are those that were sent, bytes reversed".into());
+    add(&TRUNCATED, &cut, Certainty::Certain, &|one| {
+        format!("it is what was sent, less its last {} bytes", one.shorter)
+    });
+    add(&BITS_FLIPPED, &flipped, Certainty::Certain, &|one| {
+        format!("{} bits differ from what was sent, first in byte {} of the payload", one.bits, one.first)
+    });
+    if !merges {
+        add(&PAYLOAD_CHANGED, &changed, Certainty::Likely, &|one| {
+            format!("{} bytes differ from what was sent, first byte {} of the payload", one.bytes, one.first)
+        });
+    }
+}

@@ -1,0 +1,245 @@
+//! What hosts, cables and a launched device say of themselves; and why nothing came.
+
+use pktgen_core::record::{Fault, InterfaceCounts, Note};
+
+use crate::cause::{
+    DEVICE_ENDED, DEVICE_SILENT, DEVICE_UNREACHED, HOST_LATE, HOST_OVERRUN, NO_CARRIER, NOTHING_SENT, SEND_REFUSED,
+    WAITS_FOR_OTHERS, WORKER_UNKNOWN,
+};
+use crate::crossing::Crossing;
+use crate::evidence::Evidence;
+use crate::finding::{Certainty, Found, Proof};
+
+/// Names under which devices count what they do not know the sender of.
+const UNKNOWN: &[&str] = &["unknown_source", "unknown_worker", "unknown", "refused"];
+/// Median lateness that is a schedule not kept.
+const LATE_PS: i64 = 5_000_000_000;
+/// Tenths of a run in which frames must be so late.
+const TENTHS: usize = 6;
+
+/// What interfaces, sockets, schedule and launch say.
+pub(crate) fn look(evidence: &Evidence, found: &mut Vec<Found>) {
+    found.extend(ended(evidence));
+    let ends = ["workers", "server"];
+    let dead = found.iter().any(|found| found.cause == &DEVICE_ENDED);
+    for counts in ends.iter().filter_map(|end| evidence.interface(end)) {
+        // Cables of a launched device go with it; without a carrier every frame is refused.
+        let carrier = carrier(evidence, counts).filter(|_| !dead);
+        if carrier.is_none() {
+            found.extend(refused(evidence, counts));
+        }
+        found.extend(carrier);
+    }
+    found.extend(overrun(evidence));
+    found.extend(late(evidence));
+}
+
+fn ended(evidence: &Evidence) -> Option<Found> {
+    let why = evidence.faults().find_map(|fault| match fault {
+        Fault::DeviceEnded { why } => Some(why.clone()),
+        _ => None,
+    })?;
+    let missing = evidence.left().saturating_sub(evidence.came());
+    Some(Found::new(&DEVICE_ENDED, Certainty::Certain, missing, vec![Proof::new("manifest.json, validity", why)]))
+}
+
+fn carrier(evidence: &Evidence, counts: &InterfaceCounts) -> Option<Found> {
+    let down = !["up", "unknown", ""].contains(&counts.state.as_str());
+    let missing = evidence.left().saturating_sub(evidence.came());
+    (down || counts.carrier_changes > 0).then(|| {
+        let certainty = if missing > 0 || down { Certainty::Certain } else { Certainty::Possible };
+        Found::new(
+            &NO_CARRIER,
+            certainty,
+            missing,
+            vec![Proof::new(format!("interface {}", counts.interface), counts.to_string())],
+        )
+    })
+}
+
+fn refused(evidence: &Evidence, counts: &InterfaceCounts) -> Option<Found> {
+    let lost = counts.tx_dropped + counts.tx_errors;
+    let failed = evidence.faults().find_map(|fault| match fault {
+        Fault::RoleFailed { why } if why.contains(&counts.interface) && why.contains("takes no frames") => {
+            Some(why.clone())
+        }
+        Fault::FramesLost { end, out, .. } if *end == counts.end && *out > 0 => Some(fault.to_string()),
+        _ => None,
+    });
+    if failed.is_none() && lost * 200 <= counts.sent {
+        return None;
+    }
+    let mut proofs = vec![Proof::new(format!("interface {}", counts.interface), counts.to_string())];
+    proofs.extend(failed.map(|why| Proof::new("manifest.json, validity", why)));
+    Some(Found::new(&SEND_REFUSED, Certainty::Certain, lost.clamp(1, counts.sent.max(1)), proofs))
+}
+
+fn overrun(evidence: &Evidence) -> Option<Found> {
+    let mut proofs = Vec::new();
+    let mut lost = 0;
+    for fault in evidence.faults() {
+        if let Fault::FramesLost { end, before_read, .. } = fault
+            && *before_read > 0
+        {
+            lost += before_read;
+            proofs.push(Proof::new(
+                format!("socket of {end}"),
+                format!("{before_read} frames were dropped before they were read"),
+            ));
+        }
+    }
+    for counts in &evidence.manifest.interfaces {
+        if counts.rx_dropped + counts.rx_errors > (counts.rx_packets / 200).max(3) {
+            lost += counts.rx_dropped + counts.rx_errors;
+            let says = format!(
+                "{} of {} frames dropped on the way in",
+                counts.rx_dropped + counts.rx_errors,
+                counts.rx_packets
+            );
+            proofs.push(Proof::new(format!("interface {}", counts.interface), says));
+        }
+    }
+    (lost > 0).then(|| Found::new(&HOST_OVERRUN, Certainty::Certain, lost, proofs))
+}
+
+/// Frames that left late all along, or were left out for it.
+fn late(evidence: &Evidence) -> Option<Found> {
+    let skipped = evidence.manifest.validity.notes.iter().find_map(|note| match note {
+        Note::TooLate { frames } => Some(*frames),
+        _ => None,
+    });
+    let lateness: Vec<i64> = evidence
+        .sent
+        .sent_ps
+        .iter()
+        .zip(&evidence.sent.due_ps)
+        .filter_map(|(sent, due)| Some((*sent)? - due))
+        .collect();
+    // Closed loops have no schedule that others set.
+    let scheduled = !evidence.is_results() && !evidence.text("transport", "pacing").contains("top");
+    let tenth = lateness.len() / 10;
+    let medians: Vec<i64> = match scheduled && tenth > 0 {
+        true => lateness.chunks_exact(tenth).map(|tenth| median(tenth.to_vec())).collect(),
+        false => Vec::new(),
+    };
+    let late = medians.iter().filter(|median| **median > LATE_PS).count();
+    let skips = skipped.filter(|frames| *frames * 100 > lateness.len() as u64);
+    if late < TENTHS && skips.is_none() {
+        return None;
+    }
+    let worst = medians.iter().max().copied().unwrap_or(0);
+    let says = format!(
+        "in {late} of 10 tenths of the run half of the frames left more than 5 ms late; at worst {:.1} ms",
+        worst as f64 / 1e9
+    );
+    let mut proofs = vec![Proof::new("sent.parquet, t_due_ps and t_sent_ps", says)];
+    proofs.extend(skips.map(|frames| {
+        Proof::new("manifest.json, validity", format!("{frames} frames were too late and were not sent"))
+    }));
+    let frames = skips.unwrap_or(0).max(lateness.iter().filter(|late| **late > LATE_PS).count() as u64);
+    Some(Found::new(&HOST_LATE, Certainty::Certain, frames, proofs))
+}
+
+fn median(mut values: Vec<i64>) -> i64 {
+    let middle = values.len() / 2;
+    if values.is_empty() { 0 } else { *values.select_nth_unstable(middle).1 }
+}
+
+/// Frames that the device counted coming in, and going out: under the names that devices commonly have for them.
+fn through(evidence: &Evidence) -> (Option<u64>, Option<u64>) {
+    let device = &evidence.manifest.counters.device;
+    let ports = |end: &str| {
+        let own = device.iter().filter(|(name, _)| name.ends_with(end)).map(|(_, value)| *value);
+        own.reduce(|a, b| a + b)
+    };
+    let named = |names: &[&str]| names.iter().find_map(|name| device.get(*name).copied());
+    (
+        named(&["received", "rx_packets"]).or(ports("_in")).or(named(&["packets"])),
+        named(&["sent", "tx_packets"]).or(ports("_out")).or(named(&["results"])),
+    )
+}
+
+/// Why nothing came back at all. True if something was found that is sure enough to end the search.
+pub(crate) fn silence(
+    evidence: &Evidence,
+    crossing: Option<&Crossing>,
+    found: &mut Vec<Found>,
+    unknown: &mut Vec<String>,
+) {
+    let left = evidence.left();
+    let lost = [&NO_CARRIER, &SEND_REFUSED, &DEVICE_ENDED];
+    let sure =
+        |found: &Found| found.certainty == Certainty::Certain && (found.explains > 0 || lost.contains(&found.cause));
+    let explained = found.iter().any(sure);
+    if left == 0 && !explained {
+        let proof =
+            Proof::new("sent.parquet", format!("{} rows, none with a time of sending", evidence.sent.packet.len()));
+        found.push(Found::new(&NOTHING_SENT, Certainty::Certain, evidence.sent.packet.len() as u64, vec![proof]));
+    }
+    if left == 0 || explained || crossing.is_some_and(|crossing| crossing.came > 0) {
+        return;
+    }
+    let handed = evidence.interface("workers").map(|counts| {
+        Proof::new(format!("interface {}", counts.interface), format!("{} of {left} frames left", counts.tx_packets))
+    });
+    let (into, out) = through(evidence);
+    let told = |name: &str, value: u64| Proof::new("device counters", format!("{name} {value}"));
+    let at_server = evidence.interface(if evidence.is_results() { "workers" } else { "server" });
+    let came_unseen = at_server.filter(|counts| counts.rx_packets > 3 && crossing.is_none());
+    if let Some(counts) = came_unseen {
+        unknown.push(format!(
+            "{} counted {} frames that the run did not take: what is wrong with them, only a capture shows; set transport.tap = \"tap.pcapng\" and run again",
+            counts.interface, counts.rx_packets
+        ));
+        return;
+    }
+    let proofs = |more: Vec<Proof>| handed.iter().cloned().chain(more).collect::<Vec<_>>();
+    match (into, out) {
+        (Some(0), _) => {
+            found.push(Found::new(&DEVICE_UNREACHED, Certainty::Certain, left, proofs(vec![told("in", 0)])))
+        }
+        (Some(into), Some(0)) => {
+            let (cause, certainty, more) = of_silent_device(evidence, into);
+            found.push(Found::new(
+                cause,
+                certainty,
+                left,
+                proofs([told("in", into), told("out", 0)].into_iter().chain(more).collect()),
+            ));
+        }
+        (Some(into), out) => {
+            let out = out.map_or("does not say what it sent".into(), |out| format!("sent {out}"));
+            unknown.push(format!("the device counted {into} frames and {out}, and none came: look at the cable behind it, and at transport.interfaces"));
+        }
+        _ => {
+            let nothing = at_server.map(|counts| {
+                Proof::new(format!("interface {}", counts.interface), format!("{} frames came", counts.rx_packets))
+            });
+            found.push(Found::new(&DEVICE_SILENT, Certainty::Possible, left, proofs(nothing.into_iter().collect())));
+            if evidence.is_results() {
+                found.push(Found::new(&WAITS_FOR_OTHERS, Certainty::Possible, left, Vec::new()));
+            }
+            unknown.push(
+                "whether frames reach the device: compare its counters, or have [target.launch] counters read them"
+                    .into(),
+            );
+        }
+    }
+}
+
+/// What counters say of a device that takes frames and sends none.
+fn of_silent_device(evidence: &Evidence, into: u64) -> (&'static crate::cause::Cause, Certainty, Option<Proof>) {
+    let unknown = evidence.device(UNKNOWN).filter(|(_, value)| *value > 0);
+    if let Some((name, value)) = unknown {
+        let proof = Proof::new(format!("device counter {name}"), format!("{value} of {into}"));
+        return (&WORKER_UNKNOWN, Certainty::Likely, Some(proof));
+    }
+    let summed = evidence.device(&["merged", "contributions", "packets"]).filter(|(_, value)| *value > 0);
+    match (evidence.is_results(), summed) {
+        (true, Some((name, value))) => {
+            let says = format!("{value}: contributions were summed, and no sum was complete");
+            (&WAITS_FOR_OTHERS, Certainty::Likely, Some(Proof::new(format!("device counter {name}"), says)))
+        }
+        _ => (&DEVICE_SILENT, Certainty::Certain, None),
+    }
+}

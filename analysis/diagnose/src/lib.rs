@@ -1,0 +1,230 @@
+//! DIAGNOSES: why nothing, too little or wrong sums came back in a run, from what the run left behind.
+//!
+//! Here live the registry of causes, the rules that find them, their ranking, and where time went. Here must not live a metric
+//! (`pktgen-records`), the verdict on a run (`pktgen_core::record::judge`), or what a host can do (`pktgen-doctor`). It must not print, or use
+//! `unsafe`; bad input gives a message, never a panic.
+//!
+//! [`diagnose`] reads a run dir (`evidence`) and the captures of its taps (`crossing`, `sums`), asks the rules (`hosts`, `loss`, `frames`,
+//! `results`, `merging`), and ranks what they found. docs/diagnose.md has the causes.
+#![forbid(unsafe_code)]
+
+mod breakdown;
+mod cause;
+mod crossing;
+mod evidence;
+mod finding;
+mod floats;
+mod frame;
+mod frames;
+mod hosts;
+mod loss;
+mod merging;
+mod results;
+mod sums;
+mod text;
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use pktgen_core::Result;
+use pktgen_core::record::Fault;
+use pktgen_wire::device::Protocols;
+use pktgen_wire::device::shipped;
+
+pub use breakdown::Breakdown;
+pub use cause::{CAUSES, Cause, DIAGNOSIS, Place};
+use crossing::Crossing;
+use evidence::Evidence;
+pub use finding::{Certainty, Found, Proof, Symptom};
+pub use text::{json, list, text};
+
+/// What is wrong with a run, and why.
+#[derive(Debug, Clone, Default)]
+pub struct Diagnosis {
+    /// What is wrong; nothing if the run is as it should be.
+    pub symptoms: Vec<Symptom>,
+    /// Why, the likeliest cause first.
+    pub causes: Vec<Found>,
+    /// What cannot be told, and what would tell it.
+    pub unknown: Vec<String>,
+    /// Where time went.
+    pub breakdown: Option<Breakdown>,
+}
+
+/// The answer in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing is wrong.
+    Healthy,
+    /// At least one cause is likely or certain.
+    Found,
+    /// Something is wrong, and no cause is more than possible.
+    CannotTell,
+}
+
+impl Answer {
+    /// Its name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Answer::Healthy => "healthy",
+            Answer::Found => "found",
+            Answer::CannotTell => "cannot_tell",
+        }
+    }
+}
+
+impl Diagnosis {
+    /// Adds the cause of that code: what no run shows, but a host or a device does.
+    pub fn add(&mut self, code: &str, certainty: Certainty, proof: Proof) {
+        let cause = CAUSES.iter().find(|cause| cause.code == code);
+        self.causes.extend(cause.map(|cause| Found::new(cause, certainty, 0, vec![proof])));
+    }
+
+    /// The answer in one word.
+    pub fn answer(&self) -> Answer {
+        match self.causes.first().map(|first| first.certainty) {
+            Some(Certainty::Likely | Certainty::Certain) => Answer::Found,
+            None if self.symptoms.is_empty() => Answer::Healthy,
+            _ => Answer::CannotTell,
+        }
+    }
+}
+
+/// Diagnoses the run in `dir`, whose packets are of one of these formats.
+pub fn diagnose(dir: &Path, protocols: &Protocols) -> Result<Diagnosis> {
+    let evidence = Evidence::read(dir)?;
+    let crossing = cross(&evidence, protocols)?;
+    let mut found = Vec::new();
+    let mut unknown = Vec::new();
+    hosts::look(&evidence, &mut found);
+    if let Some(crossing) = crossing.as_ref().filter(|_| evidence.manifest.external.is_some()) {
+        let place = if evidence.is_results() { "tap of the workers" } else { "tap of the server" };
+        let kept = kept_fields(&evidence, protocols);
+        frames::look(&evidence, crossing, &kept, place, &mut found);
+    }
+    if evidence.came() == 0 {
+        hosts::silence(&evidence, crossing.as_ref(), &mut found, &mut unknown);
+    } else if evidence.manifest.unseen.is_some() || evidence.manifest.external.is_some() {
+        came(&evidence, crossing.as_ref(), protocols, &mut found, &mut unknown)?;
+    }
+    let symptoms = symptoms(&evidence, &found);
+    if found.is_empty() && !symptoms.is_empty() && unknown.is_empty() {
+        unknown.push(what_would_tell(&evidence));
+    }
+    rank(&mut found);
+    Ok(Diagnosis { symptoms, causes: found, unknown, breakdown: breakdown::of(&evidence) })
+}
+
+/// Rules for runs in which something came back.
+fn came(
+    evidence: &Evidence,
+    crossing: Option<&Crossing>,
+    protocols: &Protocols,
+    found: &mut Vec<Found>,
+    unknown: &mut Vec<String>,
+) -> Result<()> {
+    let tap = evidence.tap("workers");
+    let wrong = evidence.manifest.counters.sums_wrong;
+    if evidence.is_results() {
+        results::look(evidence, found);
+        match (&tap, wrong) {
+            (_, 0) => {}
+            (Some(tap), _) => sums::look_at(tap, protocols.formats, wrong, found)?,
+            (None, _) => unknown
+                .push(format!("what is wrong with {wrong} sums: set transport.tap = \"tap.pcapng\" and run again")),
+        }
+        return Ok(());
+    }
+    found.extend(merging::copies(evidence, crossing));
+    found.extend(merging::answers(evidence));
+    if evidence.forwards() {
+        let altered = match crossing {
+            Some(crossing) => crossing.unlike,
+            None => evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.damaged),
+        };
+        found.extend(loss::order(evidence, altered));
+        loss::look(evidence, altered, found);
+    } else {
+        merging::look(evidence, crossing, found);
+    }
+    let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
+    let told = found.iter().any(|found| found.explains >= wrong);
+    if wrong > 0 && !floats::look_at(evidence, found)? && !told {
+        unknown.push(format!(
+            "what is wrong with {wrong} sums: set transport.tap = \"tap.pcapng\", format.lanes = true and run again"
+        ));
+    } else if wrong == 0 && unchecked > 0 {
+        floats::look_at(evidence, found)?;
+    }
+    Ok(())
+}
+
+/// Compares the captures of the run's taps, if there are any.
+fn cross(evidence: &Evidence, protocols: &Protocols) -> Result<Option<Crossing>> {
+    let Some(workers) = evidence.tap("workers") else { return Ok(None) };
+    if evidence.is_results() {
+        let groups = groups(evidence, protocols);
+        return Crossing::downward(&workers, groups.as_ref()).map(Some);
+    }
+    evidence.tap("server").map(|server| Crossing::upward(&workers, &server)).transpose()
+}
+
+/// Parts of a frame that the device must leave as they are, if the run's profile can be read.
+fn kept_fields(evidence: &Evidence, protocols: &Protocols) -> Vec<String> {
+    let profile = shipped::open(evidence.text("target", "profile"), "target.profile", protocols);
+    profile.map_or(Vec::new(), |profile| profile.keeps)
+}
+
+/// The groups that results may go to, if the run's profile can be read.
+fn groups(evidence: &Evidence, protocols: &Protocols) -> Option<HashSet<u32>> {
+    let profile = shipped::open(evidence.text("target", "profile"), "target.profile", protocols).ok()?;
+    let base = profile.addressing.groups;
+    let clusters = evidence.manifest.clusters.iter().max().map_or(0, |last| u32::from(*last));
+    Some((0..=clusters).filter_map(|cluster| Some(base.after(cluster)?.0)).collect())
+}
+
+fn symptoms(evidence: &Evidence, found: &[Found]) -> Vec<Symptom> {
+    let mut symptoms = Vec::new();
+    let mut add = |code, text: String| symptoms.push(Symptom { code, text });
+    for fault in evidence.faults() {
+        let code = match fault {
+            Fault::NothingReceived { .. } => "nothing",
+            Fault::WrongSums { .. } | Fault::WrongResults { .. } | Fault::Damaged { .. } => "wrong",
+            Fault::Unfinished { .. } | Fault::WorkersStopped { .. } | Fault::RoleFailed { .. } => "unfinished",
+            _ => "invalid",
+        };
+        add(code, fault.to_string());
+    }
+    let balance = &evidence.manifest.balance;
+    if evidence.forwards() && !evidence.is_results() && balance.unaccounted > 0 && evidence.came() > 0 {
+        add("too_little", format!("{} of {} transmissions did not come", balance.unaccounted, balance.sent));
+    }
+    // What is only seen by a rule is a symptom by itself.
+    let known = symptoms.is_empty();
+    let seen: Vec<_> =
+        found.iter().filter(|found| known || found.explains == 0).map(|found| found.cause.what).collect();
+    symptoms.extend(seen.first().map(|what| Symptom { code: "seen", text: (*what).to_owned() }));
+    symptoms
+}
+
+/// What to keep, so that the next run tells more.
+fn what_would_tell(evidence: &Evidence) -> String {
+    match (evidence.tap("workers").is_some(), evidence.manifest.counters.device.is_empty()) {
+        (false, _) => {
+            "no rule explains it: set transport.tap = \"tap.pcapng\" and run again, then frames are compared".into()
+        }
+        (true, true) => {
+            "no rule explains it: have [target.launch] counters read what the device counts, and run again".into()
+        }
+        (true, false) => {
+            "no rule explains it, with captures and the device's counters: pktgen certify tries the device rule by rule"
+                .into()
+        }
+    }
+}
+
+/// The surest first; of those the one that explains most, then the one that the registry names first.
+fn rank(found: &mut [Found]) {
+    let place = |found: &Found| CAUSES.iter().position(|cause| std::ptr::eq(*cause, found.cause));
+    found.sort_by_key(|found| (std::cmp::Reverse((found.certainty, found.explains)), place(found)));
+}

@@ -1,0 +1,360 @@
+//! Losses of a device that should forward every frame: which rule explains them, by worker, length, time and load.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use pktgen_core::record::PacketId;
+
+use crate::cause::{
+    DEVICE_LATE_START, DEVICE_STOPPED, DROPPED_AT_RANDOM, DROPPED_IN_BURSTS, RATE_LIMITED, REORDERED, TOO_LONG,
+    WORKER_UNKNOWN,
+};
+use crate::evidence::Evidence;
+use crate::finding::{Certainty, Found, Proof};
+
+/// Fewest frames that a statement about one worker, or about an end of a run, needs.
+const FEW: usize = 20;
+/// A chance below which something is no accident: e to this.
+const NO_ACCIDENT: f64 = -16.0;
+/// Fewest losses whose pattern can be told.
+const PATTERN_MIN: usize = 12;
+/// Losses that a window of frames should have.
+const PER_WINDOW: f64 = 8.0;
+/// Standard deviations beyond which losses are not independent.
+const FAR: f64 = 4.5;
+/// Agreement of a bucket with losses above which it explains them.
+const AGREES: f64 = 0.3;
+
+/// A frame that left.
+#[derive(Clone, Copy)]
+struct Row {
+    t_ps: i64,
+    worker: u32,
+    seq: u32,
+    bytes: u32,
+    came: bool,
+}
+
+/// Finds what explains the losses; `altered` frames came with another payload, and are not lost.
+pub(crate) fn look(evidence: &Evidence, altered: u64, found: &mut Vec<Found>) {
+    let mut rows = rows(evidence);
+    let lost = rows.iter().filter(|row| !row.came).count();
+    if rows.len() == lost || lost as u64 <= altered {
+        return;
+    }
+    by_worker(&mut rows, found);
+    by_length(&mut rows, found);
+    by_time(&mut rows, evidence, found);
+    // Of what is left the altered ones are some.
+    let lost = rows.iter().filter(|row| !row.came).count();
+    if lost as u64 > altered {
+        found.extend(by_pattern(&rows, lost, altered, evidence));
+    }
+}
+
+fn rows(evidence: &Evidence) -> Vec<Row> {
+    let came: HashSet<PacketId> = evidence.arrived.packet.iter().flatten().copied().collect();
+    let sent = &evidence.sent;
+    let mut rows: Vec<Row> = (0..sent.packet.len())
+        .filter_map(|i| {
+            let (t_ps, packet) = (sent.sent_ps[i]?, sent.packet[i]);
+            let (worker, seq) = (packet.worker(), packet.seq());
+            Some(Row { t_ps, worker, seq, bytes: sent.bytes[i], came: came.contains(&packet) })
+        })
+        .collect();
+    rows.sort_by_key(|row| row.t_ps);
+    rows
+}
+
+/// Workers none of whose frames came.
+fn by_worker(rows: &mut Vec<Row>, found: &mut Vec<Found>) {
+    let mut of: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
+    for row in rows.iter() {
+        let (sent, came) = of.entry(row.worker).or_default();
+        *sent += 1;
+        *came += usize::from(row.came);
+    }
+    let others = of.values().filter(|(_, came)| *came > 0).fold((0, 0), |all, of| (all.0 + of.0, all.1 + of.1));
+    let loss = 1.0 - others.1 as f64 / others.0.max(1) as f64;
+    let alone = |sent: usize| sent >= FEW && sent as f64 * loss.max(1e-3).ln() < NO_ACCIDENT;
+    let silent: Vec<_> = of.iter().filter(|(_, (sent, came))| *came == 0 && alone(*sent)).collect();
+    if silent.is_empty() {
+        return;
+    }
+    let frames: usize = silent.iter().map(|(_, (sent, _))| sent).sum();
+    let names: Vec<_> = silent.iter().map(|(worker, _)| worker.to_string()).collect();
+    let first = rows.iter().find(|row| silent.iter().any(|(worker, _)| **worker == row.worker));
+    let mut proofs = vec![Proof::new(
+        "sent.parquet, received.parquet",
+        format!(
+            "none of {frames} frames of worker {} came; of the others {} of {} did",
+            names.join(", "),
+            others.1,
+            others.0
+        ),
+    )];
+    proofs.extend(first.map(|row| {
+        Proof::new(
+            "device table",
+            format!(
+                "look for the entry of worker {}: its number {} was the first that is missing",
+                row.worker, row.seq
+            ),
+        )
+    }));
+    found.push(Found::new(&WORKER_UNKNOWN, Certainty::Certain, frames as u64, proofs));
+    let gone: HashSet<u32> = silent.iter().map(|(worker, _)| **worker).collect();
+    rows.retain(|row| !gone.contains(&row.worker));
+}
+
+/// Lengths above which no frame came.
+fn by_length(rows: &mut Vec<Row>, found: &mut Vec<Found>) {
+    let Some(longest) = rows.iter().filter(|row| row.came).map(|row| row.bytes).max() else { return };
+    let longer: Vec<u32> = rows.iter().filter(|row| row.bytes > longest).map(|row| row.bytes).collect();
+    let within = rows.len() - longer.len();
+    let came = rows.iter().filter(|row| row.came).count();
+    let loss = 1.0 - came as f64 / within.max(1) as f64;
+    if longer.len() < 8 || longer.len() as f64 * loss.max(1e-3).ln() > NO_ACCIDENT {
+        return;
+    }
+    let shortest = longer.iter().min().copied().unwrap_or_default();
+    let says = format!(
+        "none of {} frames of {shortest} B and more came; {came} of {within} of up to {longest} B did",
+        longer.len()
+    );
+    let proof = Proof::new("sent.parquet, received.parquet", says);
+    found.push(Found::new(&TOO_LONG, Certainty::Certain, longer.len() as u64, vec![proof]));
+    rows.retain(|row| row.bytes <= longest);
+}
+
+/// Runs of losses at the beginning and at the end.
+fn by_time(rows: &mut Vec<Row>, evidence: &Evidence, found: &mut Vec<Found>) {
+    let (Some(first), Some(last)) = (rows.iter().position(|row| row.came), rows.iter().rposition(|row| row.came))
+    else {
+        return;
+    };
+    let (head, tail) = (first, rows.len() - 1 - last);
+    let middle = &rows[first..=last];
+    let lost = middle.iter().filter(|row| !row.came).count();
+    let loss = (lost as f64 / middle.len() as f64).max(1e-3);
+    let longest = middle.split(|row| row.came).map(<[Row]>::len).max().unwrap_or(0);
+    let odd = |run: usize| run >= FEW && run as f64 * loss.ln() < NO_ACCIDENT && run > 3 * longest;
+    let at = |row: &Row| row.t_ps as f64 / 1e12;
+    if odd(head) && evidence.came() > 0 {
+        let says = format!(
+            "the first {head} frames are missing, up to {:.6} s; then {lost} of {} are",
+            at(&rows[first]),
+            middle.len()
+        );
+        found.push(Found::new(
+            &DEVICE_LATE_START,
+            Certainty::Certain,
+            head as u64,
+            vec![Proof::new("sent.parquet", says)],
+        ));
+    }
+    if odd(tail) {
+        let says = format!(
+            "all {tail} frames after {:.6} s are missing; before, {lost} of {} are",
+            at(&rows[last]),
+            middle.len()
+        );
+        found.push(Found::new(
+            &DEVICE_STOPPED,
+            Certainty::Certain,
+            tail as u64,
+            vec![Proof::new("sent.parquet", says)],
+        ));
+    }
+    let keep = if odd(head) { first } else { 0 }..if odd(tail) { last + 1 } else { rows.len() };
+    *rows = rows[keep].to_vec();
+}
+
+/// How even losses are, in standard deviations of independent ones: below 0 more even, above less. None if there are too few.
+fn evenness(lost: &[bool]) -> Option<(f64, f64)> {
+    let n = lost.len() as f64;
+    let p = lost.iter().filter(|lost| **lost).count() as f64 / n;
+    let variance = p * (1.0 - p);
+    let size = ((PER_WINDOW / variance) as usize).clamp(2, lost.len() / 8);
+    let windows = lost.chunks_exact(size);
+    let freedom = windows.len() as f64 - 1.0;
+    if freedom < 5.0 || size as f64 * variance < 1.0 {
+        return None;
+    }
+    let mean = size as f64 * p;
+    let squares: f64 = windows.map(|w| (w.iter().filter(|lost| **lost).count() as f64 - mean).powi(2)).sum();
+    let index = squares / (size as f64 * variance) / freedom;
+    // Wilson and Hilferty: the cube root of a chi-square is nearly normal.
+    let spread = 2.0 / (9.0 * freedom);
+    Some((index, (index.cbrt() - (1.0 - spread)) / spread.sqrt()))
+}
+
+/// How well a bucket of tokens that fills at the rate that passed says which frames are lost: 0 as chance does, 1 always. The best of
+/// several sizes and rates.
+fn bucket(rows: &[Row]) -> f64 {
+    let (n, passed) = (rows.len() as f64, rows.iter().filter(|row| row.came).count() as f64);
+    let span = (rows[rows.len() - 1].t_ps - rows[0].t_ps) as f64;
+    let mut best = 0.0f64;
+    for (size, factor) in (0..10).flat_map(|log| [0.96, 1.0, 1.04].map(|factor| (f64::from(1 << log), factor))) {
+        let rate = passed / span.max(1.0) * factor;
+        let (mut tokens, mut before, mut right, mut passes) = (0.0f64, rows[0].t_ps, 0.0, 0.0);
+        for row in rows {
+            tokens = (tokens + (row.t_ps - before) as f64 * rate).min(size);
+            before = row.t_ps;
+            let takes = tokens >= 1.0;
+            if takes {
+                tokens -= 1.0;
+                passes += 1.0;
+            }
+            right += f64::from(u8::from(takes == row.came));
+        }
+        // Cohen's kappa: agreement beyond that of chance.
+        let chance = (passed * passes + (n - passed) * (n - passes)) / (n * n);
+        if chance < 1.0 {
+            best = best.max((right / n - chance) / (1.0 - chance));
+        }
+    }
+    best
+}
+
+/// What is left: limited, in bursts, or independent.
+fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> Option<Found> {
+    let gone = lost as u64 - altered;
+    let mut proofs =
+        vec![Proof::new("sent.parquet, received.parquet", format!("{lost} of {} frames are missing", rows.len()))];
+    proofs.extend(
+        evidence
+            .device(&["dropped", "full", "overrun"])
+            .map(|(name, value)| Proof::new(format!("device counter {name}"), value.to_string())),
+    );
+    if lost < PATTERN_MIN {
+        return Some(Found::new(&DROPPED_AT_RANDOM, Certainty::Possible, gone, proofs));
+    }
+    // A queue or a bucket that fills takes everything at first.
+    let first = rows.iter().position(|row| !row.came)?;
+    let last = rows.iter().rposition(|row| !row.came)?;
+    let lossy = &rows[first..=last];
+    let flags: Vec<bool> = lossy.iter().map(|row| !row.came).collect();
+    let (bucket, evenness) = (bucket(lossy), evenness(&flags));
+    let even = evenness.map_or(0.0, |(_, deviations)| deviations);
+    proofs.push(Proof::new(
+        "pattern of losses",
+        format!(
+            "{}; a limit of rate says which frames are lost with an agreement of {bucket:.2}",
+            evenness.map_or("too few to tell whether they are even".into(), |(index, deviations)| format!(
+                "spread {index:.2} times that of independent ones ({deviations:+.1} standard deviations)"
+            ))
+        ),
+    ));
+    let dense = flags.iter().filter(|lost| **lost).count() as f64 / flags.len() as f64;
+    let (cause, certainty) = if even < -FAR || bucket > AGREES.max(FAR / (lost as f64).sqrt()) {
+        let seconds = (lossy[lossy.len() - 1].t_ps - lossy[0].t_ps) as f64 / 1e12;
+        let rate = lossy.iter().filter(|row| row.came).count() as f64 / seconds.max(1e-9);
+        proofs.push(Proof::new("received.parquet", format!("{rate:.0} frames/s passed while frames were lost")));
+        (&RATE_LIMITED, Certainty::Likely)
+    } else if even > FAR {
+        let longest = flags.split(|lost| !lost).map(<[bool]>::len).max().unwrap_or(0);
+        proofs.push(Proof::new("sent.parquet", format!("up to {longest} missing in a row")));
+        (&DROPPED_IN_BURSTS, Certainty::Likely)
+    } else if evenness.is_some() && even.abs() < FAR {
+        proofs.push(Proof::new("sent.parquet", format!("{:.2} % missing, at any time and load", dense * 100.0)));
+        (&DROPPED_AT_RANDOM, Certainty::Likely)
+    } else {
+        (&DROPPED_AT_RANDOM, Certainty::Possible)
+    };
+    Some(Found::new(cause, certainty, gone, proofs))
+}
+
+/// Frames that came after others that were sent later: `unlike` frames changed on the way, and perhaps their names.
+pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<Found> {
+    let sent = &evidence.sent;
+    let times: HashMap<PacketId, i64> =
+        sent.packet.iter().zip(&sent.sent_ps).filter_map(|(packet, t)| Some((*packet, (*t)?))).collect();
+    let mut latest: Option<(i64, PacketId)> = None;
+    let (mut seen, mut first, mut behind) = (HashSet::new(), None, 0);
+    for (row, packet) in evidence.arrived.packet.iter().enumerate() {
+        let Some(packet) = packet.filter(|packet| seen.insert(*packet)) else { continue };
+        let Some(t) = times.get(&packet) else { continue };
+        match latest {
+            Some((last, of)) if *t < last => {
+                behind += 1;
+                first.get_or_insert((row, packet, of));
+            }
+            _ => latest = Some((*t, packet)),
+        }
+    }
+    let (row, packet, after) = first.filter(|_| behind >= 3)?;
+    let says = format!(
+        "number {} of worker {} came after number {} of worker {}, which was sent later",
+        packet.seq(),
+        packet.worker(),
+        after.seq(),
+        after.worker()
+    );
+    let proof = Proof::packet("received.parquet, by rows", row as u64 + 1, says);
+    // Ends with several queues have no order between them.
+    let sure = unlike == 0 && evidence.manifest.queues.is_empty();
+    let certainty = if sure { Certainty::Likely } else { Certainty::Possible };
+    Some(Found::new(&REORDERED, certainty, behind, vec![proof]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that look random, the same every time.
+    fn numbers(mut state: u64) -> impl FnMut() -> f64 {
+        move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1u64 << 53) as f64
+        }
+    }
+
+    fn sent(n: usize, mut passes: impl FnMut(usize, i64) -> bool) -> Vec<Row> {
+        let mut next = numbers(7);
+        let mut t = 0;
+        (0..n)
+            .map(|i| {
+                t += (200.0 * (0.7 + 0.6 * next())) as i64 * 1_000_000;
+                Row { t_ps: t, worker: i as u32 % 9, seq: i as u32 / 9, bytes: 256, came: passes(i, t) }
+            })
+            .collect()
+    }
+
+    fn pattern(rows: &[Row]) -> (f64, f64) {
+        let first = rows.iter().position(|row| !row.came).unwrap();
+        let flags: Vec<_> = rows[first..].iter().map(|row| !row.came).collect();
+        (evenness(&flags).unwrap().1, bucket(&rows[first..]))
+    }
+
+    #[test]
+    fn independent_losses_are_neither_even_nor_in_bursts() {
+        for (seed, share) in [(1, 0.02), (2, 0.1), (3, 0.5), (4, 0.9)] {
+            let mut next = numbers(seed);
+            let (even, bucket) = pattern(&sent(2000, |_, _| next() >= share));
+            assert!(even.abs() < FAR && bucket < AGREES, "{share}: {even} {bucket}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_even_or_explains_what_is_lost() {
+        for share in [0.9, 0.7, 0.4] {
+            let (mut tokens, mut before) = (4.0, 0);
+            let (even, bucket) = pattern(&sent(2000, |_, t| {
+                tokens = f64::min(4.0, tokens + (t - before) as f64 / 200e6 * share);
+                before = t;
+                let passes = tokens >= 1.0;
+                tokens -= f64::from(u8::from(passes));
+                passes
+            }));
+            assert!(even < -FAR || bucket > AGREES, "{share}: {even} {bucket}");
+        }
+    }
+
+    #[test]
+    fn pauses_are_bursts() {
+        for pause in [8, 20, 50] {
+            let (even, bucket) = pattern(&sent(4000, |i, _| i % (10 * pause) >= pause));
+            assert!(even > FAR && bucket < AGREES, "{pause}: {even} {bucket}");
+        }
+    }
+}

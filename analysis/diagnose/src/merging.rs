@@ -1,0 +1,132 @@
+//! Devices that merge updates under load: none merged, some workers never, answers that do not come back.
+
+use std::collections::BTreeMap;
+
+use crate::cause::{ACKS_LOST, COPIES, NOT_MERGED, WORKER_NOT_MERGED, WORKER_UNKNOWN};
+use crate::crossing::Crossing;
+use crate::evidence::Evidence;
+use crate::finding::{Certainty, Found, Proof};
+
+/// Fewest packets about which something is said.
+const FEW: u64 = 20;
+/// A chance below which something is no accident: e to this.
+const NO_ACCIDENT: f64 = -16.0;
+
+/// What became of a worker's updates: packets that hold one, and others; by worker's number, or by its address.
+struct Share {
+    who: String,
+    sent: u64,
+    alone: u64,
+    merged: u64,
+}
+
+/// Finds what is wrong with merging.
+pub(crate) fn look(evidence: &Evidence, crossing: Option<&Crossing>, found: &mut Vec<Found>) {
+    let shares = shares(evidence, crossing);
+    let (alone, merged) =
+        shares.iter().fold((0, 0), |(alone, merged), share| (alone + share.alone, merged + share.merged));
+    let (left, came) = (evidence.left(), alone + merged);
+    if merged == 0 && came >= 50 && came + left / 10 < left {
+        let says = format!("all {came} packets hold one update each, and {left} were sent");
+        found.push(Found::new(&NOT_MERGED, Certainty::Likely, left - came, vec![Proof::new("received.parquet", says)]));
+    }
+    if merged == 0 {
+        return;
+    }
+    let others = |own: &Share| (merged - own.merged) as f64 / ((came - own.alone - own.merged) as f64).max(1.0);
+    let never: Vec<_> = shares
+        .iter()
+        .filter(|own| {
+            own.merged == 0 && own.alone >= FEW && own.alone as f64 * (1.0 - others(own)).max(1e-3).ln() < NO_ACCIDENT
+        })
+        .collect();
+    if !never.is_empty() {
+        let packets = never.iter().map(|own| own.alone).sum();
+        let names: Vec<_> = never.iter().map(|own| own.who.as_str()).collect();
+        let says = format!(
+            "all {packets} packets of {} hold one update; {merged} of {came} packets hold several",
+            names.join(", ")
+        );
+        let proofs = vec![
+            Proof::new("received.parquet", says),
+            Proof::new("device table", format!("the cluster of {}", names.join(", "))),
+        ];
+        found.push(Found::new(&WORKER_NOT_MERGED, Certainty::Certain, packets, proofs));
+    }
+    let mean = came as f64 / shares.len().max(1) as f64;
+    let gone: Vec<_> =
+        shares.iter().filter(|own| own.sent >= FEW && own.alone + own.merged == 0 && mean > 16.0).collect();
+    if !gone.is_empty() && gone.len() < shares.len() {
+        let frames = gone.iter().map(|own| own.sent).sum();
+        let names: Vec<_> = gone.iter().map(|own| own.who.as_str()).collect();
+        let says = format!(
+            "no packet is of {}, who sent {frames}; others are the newest of {mean:.0} packets each",
+            names.join(", ")
+        );
+        found.push(Found::new(&WORKER_UNKNOWN, Certainty::Likely, frames, vec![Proof::new("received.parquet", says)]));
+    }
+}
+
+fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
+    let mut sent: BTreeMap<u32, u64> = BTreeMap::new();
+    for (packet, t) in evidence.sent.packet.iter().zip(&evidence.sent.sent_ps) {
+        *sent.entry(packet.worker()).or_default() += u64::from(t.is_some());
+    }
+    let strict = evidence.text("transport", "on_wire") == "strict";
+    match (strict, crossing) {
+        // Nothing in a packet says how many updates it holds: it is one if it is one that was sent. Addresses follow workers.
+        (true, Some(crossing)) => {
+            let mut sources: Vec<_> = crossing.by_source.iter().collect();
+            sources.sort_unstable();
+            let of = |(ip, [alone, merged]): (&u32, &[u64; 2])| {
+                let [a, b, c, d] = ip.to_be_bytes();
+                Share { who: format!("{a}.{b}.{c}.{d}"), sent: 0, alone: *alone, merged: *merged }
+            };
+            sources.into_iter().map(of).collect()
+        }
+        (true, None) => Vec::new(),
+        (false, _) => {
+            let mut of: BTreeMap<u32, Share> = sent
+                .into_iter()
+                .map(|(worker, sent)| (worker, Share { who: format!("worker {worker}"), sent, alone: 0, merged: 0 }))
+                .collect();
+            for (packet, count) in evidence.arrived.packet.iter().zip(&evidence.arrived.count) {
+                let Some(share) = packet.and_then(|packet| of.get_mut(&packet.worker())) else { continue };
+                *if *count > 1 { &mut share.merged } else { &mut share.alone } += 1;
+            }
+            of.into_values().collect()
+        }
+    }
+}
+
+/// Packets that came again.
+pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option<Found> {
+    let counted = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.duplicates);
+    let seen = crossing.map(|crossing| &crossing.copies).filter(|copies| copies.frames > 0);
+    let frames = counted.max(seen.map_or(0, |copies| copies.frames));
+    if frames == 0 || evidence.is_results() {
+        return None;
+    }
+    let proof = seen.map(|copies| Proof::packet("tap of the server", copies.first, copies.says.clone()));
+    let proofs =
+        [Proof::new("received.parquet", format!("{frames} packets came again"))].into_iter().chain(proof).collect();
+    Some(Found::new(&COPIES, Certainty::Certain, frames, proofs))
+}
+
+/// Answers that the server sent and that did not come.
+pub(crate) fn answers(evidence: &Evidence) -> Option<Found> {
+    let counters = &evidence.manifest.counters;
+    let missing = counters.acks_sent.saturating_sub(counters.acks_received);
+    let whole =
+        evidence.manifest.part.is_none() && evidence.interface("workers").is_none_or(|counts| counts.state != "down");
+    (whole && missing > (counters.acks_sent / 100).max(5)).then(|| {
+        let says = format!("{} answers were sent, {} came", counters.acks_sent, counters.acks_received);
+        let mut proofs = vec![Proof::new("manifest.json, counters", says)];
+        proofs.extend(
+            evidence
+                .device(&["back_received", "back_sent"])
+                .map(|(name, n)| Proof::new(format!("device counter {name}"), n.to_string())),
+        );
+        Found::new(&ACKS_LOST, Certainty::Certain, missing, proofs)
+    })
+}

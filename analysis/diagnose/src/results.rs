@@ -1,0 +1,108 @@
+//! Results of synchronous training: sums that came to nobody, to some workers, late or again.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::cause::{COPIES, DEVICE_STOPPED, RESULTS_LOST, RESULTS_TO_SOME};
+use crate::evidence::Evidence;
+use crate::finding::{Certainty, Found, Proof};
+
+/// Fewest results of others before a worker without any is conspicuous.
+const FEW: u64 = 8;
+
+/// Later sums that show that an earlier one is lost.
+const OVERTAKEN: usize = 2;
+
+/// A block: who contributed, when the last one did, who had its result.
+#[derive(Default, Clone)]
+struct Block {
+    contributions: u32,
+    last_ps: i64,
+    results: u32,
+}
+
+/// Finds why results are missing, or are too many.
+pub(crate) fn look(evidence: &Evidence, found: &mut Vec<Found>) {
+    let workers = evidence.manifest.clusters.len().max(1) as u32;
+    let (sent, results) = (&evidence.sent, &evidence.results);
+    let mut blocks: HashMap<u32, Block> = HashMap::new();
+    let mut repeats = 0;
+    for (packet, t) in sent.packet.iter().zip(&sent.sent_ps) {
+        let Some(t) = *t else { continue };
+        if packet.attempt() > 0 {
+            repeats += 1;
+            continue;
+        }
+        let block = blocks.entry(packet.seq()).or_default();
+        block.contributions += 1;
+        block.last_ps = block.last_ps.max(t);
+    }
+    let mut of_worker: BTreeMap<u32, u64> = (0..workers).map(|worker| (worker, 0)).collect();
+    let mut again = 0;
+    for row in 0..results.seq.len() {
+        if results.again[row] {
+            again += 1;
+            continue;
+        }
+        *of_worker.entry(results.worker[row]).or_default() += 1;
+        let block = blocks.entry(results.seq[row]).or_default();
+        block.results += 1;
+    }
+    if again > repeats {
+        let says = format!("{again} results came again, and {repeats} contributions had been repeated");
+        found.push(Found::new(&COPIES, Certainty::Certain, again - repeats, vec![Proof::new("results.parquet", says)]));
+    }
+    let most = of_worker.values().max().copied().unwrap_or(0);
+    let without: Vec<_> = of_worker.iter().filter(|(_, n)| **n == 0).map(|(worker, _)| worker.to_string()).collect();
+    if most >= FEW && !without.is_empty() {
+        let says = format!("worker {} had no result, and others up to {most}", without.join(", "));
+        let proofs =
+            vec![Proof::new("results.parquet", says), Proof::new("device table", "the members of the multicast group")];
+        found.push(Found::new(&RESULTS_TO_SOME, Certainty::Certain, most * without.len() as u64, proofs));
+        return;
+    }
+    missing(&blocks, workers, found);
+    of_repeats(repeats, again, found);
+}
+
+/// Blocks to which all contributed and of which nobody, or not everybody, had a result.
+fn missing(blocks: &HashMap<u32, Block>, workers: u32, found: &mut Vec<Found>) {
+    let complete = || blocks.iter().filter(|(_, block)| block.contributions >= workers && block.results < workers);
+    let all = complete().count() as u64;
+    if all == 0 {
+        return;
+    }
+    // A device takes one frame after the other: what is overtaken by later sums is lost, and where it stops, nothing is.
+    let mut answered: Vec<i64> =
+        blocks.values().filter(|block| block.results >= workers).map(|block| block.last_ps).collect();
+    answered.sort_unstable();
+    let overtaken = |block: &Block| answered.len() - answered.partition_point(|t| *t <= block.last_ps) >= OVERTAKEN;
+    let early = complete().filter(|(_, block)| overtaken(block)).count() as u64;
+    let first = complete().min_by_key(|(seq, block)| (block.last_ps, **seq)).map_or(0, |(seq, _)| *seq);
+    let partly = complete().filter(|(_, block)| block.results > 0).count();
+    let says = format!(
+        "{all} sums to which all {workers} workers contributed came to nobody or not to all ({partly}); the first is block {first}; {early} of them were complete before others that came"
+    );
+    let proofs = vec![Proof::new("sent.parquet, results.parquet", says)];
+    match (early, all) {
+        (0, 4..) => found.push(Found::new(&DEVICE_STOPPED, Certainty::Likely, all * u64::from(workers), proofs)),
+        (0, _) => {
+            found.push(Found::new(&RESULTS_LOST, Certainty::Possible, all * u64::from(workers), proofs.clone()));
+            found.push(Found::new(&DEVICE_STOPPED, Certainty::Possible, all * u64::from(workers), proofs));
+        }
+        _ => found.push(Found::new(&RESULTS_LOST, Certainty::Likely, all * u64::from(workers), proofs)),
+    }
+}
+
+/// Contributions that workers had to repeat. Who repeats without need gets a second result.
+fn of_repeats(repeats: u64, again: u64, found: &mut Vec<Found>) {
+    let needed = repeats.saturating_sub(again);
+    if needed >= 3 && !found.iter().any(|found| found.cause == &RESULTS_LOST) {
+        let says = format!("{repeats} contributions were sent again; {again} of them had been in a result already");
+        found.push(Found::new(
+            &RESULTS_LOST,
+            Certainty::Likely,
+            needed,
+            vec![Proof::new("sent.parquet, attempt", says)],
+        ));
+    }
+}

@@ -1,0 +1,103 @@
+//! A diagnosis for people and for programs.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::{CAUSES, Diagnosis};
+
+/// Causes that people are shown.
+const SHOWN: usize = 5;
+
+fn seconds(ps: i64) -> String {
+    match ps.abs() {
+        0..1_000_000 => format!("{:.1} ns", ps as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} µs", ps as f64 / 1e6),
+        1_000_000_000..1_000_000_000_000 => format!("{:.1} ms", ps as f64 / 1e9),
+        _ => format!("{:.2} s", ps as f64 / 1e12),
+    }
+}
+
+/// The diagnosis as lines for people.
+pub fn text(diagnosis: &Diagnosis) -> String {
+    let mut out = String::new();
+    let mut line = |text: String| {
+        let _ = writeln!(out, "{text}");
+    };
+    line(match diagnosis.answer() {
+        crate::Answer::Healthy => "nothing is wrong".into(),
+        crate::Answer::Found => format!("cause: {}", diagnosis.causes[0].cause.code),
+        crate::Answer::CannotTell => "cannot tell".into(),
+    });
+    for symptom in &diagnosis.symptoms {
+        line(format!("symptom    {}: {}", symptom.code, symptom.text));
+    }
+    for (rank, found) in diagnosis.causes.iter().take(SHOWN).enumerate() {
+        let cause = found.cause;
+        line(format!(
+            "\n{}. {} ({}, {}{}): {}",
+            rank + 1,
+            cause.code,
+            cause.place.name(),
+            found.certainty.name(),
+            if found.explains > 0 { format!(", explains {}", found.explains) } else { String::new() },
+            cause.what
+        ));
+        for proof in &found.proofs {
+            let packet = proof.packet.map_or(String::new(), |packet| format!(", packet {packet}"));
+            line(format!("   {}{packet}: {}", proof.at, proof.says));
+        }
+        line(format!("   remedy: {}", cause.remedy));
+    }
+    for unknown in &diagnosis.unknown {
+        line(format!("\nunknown    {unknown}"));
+    }
+    if let Some(breakdown) = &diagnosis.breakdown {
+        line(format!("\n{} updates came after {} in the mean:", breakdown.updates, seconds(breakdown.mean_ps)));
+        for part in &breakdown.parts {
+            let own = match (part.mean_ps, part.share_ppm) {
+                (Some(mean), Some(share)) => format!("{:>10} {:>6.2} %", seconds(mean), f64::from(share) / 1e4),
+                _ => format!("{:>19}", "within the device's"),
+            };
+            line(format!("   {:<8} {own}   {}", part.place.name(), part.about));
+        }
+        let ended: Vec<_> = breakdown.ended.iter().map(|(place, n)| format!("{} {n}", place.name())).collect();
+        line(format!("   transmissions: came {}, ended at {}", breakdown.came, ended.join(", ")));
+    }
+    out
+}
+
+/// The diagnosis as one JSON object.
+pub fn json(diagnosis: &Diagnosis) -> Value {
+    let causes: Vec<_> = diagnosis
+        .causes
+        .iter()
+        .map(|found| {
+            json!({
+                "code": found.cause.code,
+                "place": found.cause.place,
+                "certainty": found.certainty,
+                "explains": found.explains,
+                "what": found.cause.what,
+                "evidence": found.proofs,
+                "remedy": found.cause.remedy,
+            })
+        })
+        .collect();
+    json!({
+        "answer": diagnosis.answer().name(),
+        "symptoms": diagnosis.symptoms,
+        "causes": causes,
+        "unknown": diagnosis.unknown,
+        "breakdown": diagnosis.breakdown,
+    })
+}
+
+/// All causes: the table of docs/diagnose.md.
+pub fn list() -> String {
+    let mut out = String::from("| code | where | what | proof |\n| --- | --- | --- | --- |\n");
+    for cause in CAUSES {
+        let _ = writeln!(out, "| `{}` | {} | {} | {} |", cause.code, cause.place.name(), cause.what, cause.proof);
+    }
+    out
+}

@@ -1,0 +1,25 @@
+//! Flags of `pktgen diagnose`.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+
+use super::AllowLaunch;
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Exit codes: 0 nothing is wrong; 1 a cause is likely or certain; 2 usage or configuration; 3 the run cannot be read;\n\
+4 something is wrong and the cause cannot be told. docs/diagnose.md has the causes.")]
+pub(crate) struct Diagnose {
+    /// Run dir, or an experiment file (TOML) that is to run here
+    #[arg(value_name = "RUN|EXPERIMENT", required_unless_present = "list")]
+    pub(crate) subject: Option<PathBuf>,
+    /// Override a key of the experiment (repeatable; wins over file and environment)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    #[command(flatten)]
+    pub(crate) launch: AllowLaunch,
+    /// Print all causes and their codes as a Markdown table
+    #[arg(long, conflicts_with = "subject")]
+    pub(crate) list: bool,
+}

@@ -1,0 +1,75 @@
+//! `pktgen diagnose`: why nothing, too little or wrong sums come back.
+
+use pktgen_core::{Error, Result};
+use pktgen_diagnose::{Answer, Certainty, DIAGNOSIS, Diagnosis, Proof, Symptom, diagnose, json, list, text};
+use pktgen_doctor::{Host, Level, judge};
+use pktgen_realtime::driver::real_time::Roles;
+use pktgen_realtime::run::Experiment;
+use pktgen_registry::all;
+
+use crate::args;
+use crate::args::Diagnose;
+use crate::commands::experiment::{load, open};
+use crate::ui::{Ui, stop_flag};
+
+/// Exit code where something is wrong and no cause is more than possible.
+const CANNOT_TELL: u8 = 4;
+
+pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
+    let Some(subject) = args.subject.filter(|_| !args.list) else {
+        ui.result(list().trim_end());
+        return Ok(0);
+    };
+    let found = match subject.is_dir() {
+        true if !args.set.is_empty() => {
+            return Err(Error::config("--set: a run has its settings; leave it out, or name an experiment file"));
+        }
+        true => diagnose(&subject, &all().protocols)?,
+        false => {
+            let document = load(&args::Experiment { experiment: subject, set: args.set })?;
+            of_experiment(&open(document)?.launching(args.launch.allow_launch), args.launch.allow_launch)?
+        }
+    };
+    match ui.json() {
+        true => ui.object(&DIAGNOSIS, &json(&found).to_string()),
+        false => ui.result(text(&found).trim_end()),
+    }
+    Ok(match found.answer() {
+        Answer::Healthy => 0,
+        Answer::Found => 1,
+        Answer::CannotTell => CANNOT_TELL,
+    })
+}
+
+/// What would keep an experiment from running: the host, and the device that it starts, if that is permitted.
+fn of_experiment(experiment: &Experiment, may_launch: bool) -> Result<Diagnosis> {
+    let mut found = Diagnosis::default();
+    // The ports of a launched device are made when it starts.
+    let launches = experiment.launches(&experiment.runs[0])?;
+    let findings = if launches { Vec::new() } else { judge(experiment, Roles::ALL, &Host::this())?.findings };
+    for finding in findings {
+        if finding.level == Level::Cannot {
+            let says = format!("{}: {}; {}", finding.value, finding.why, finding.remedy);
+            found.add("cannot_run", Certainty::Certain, Proof::new(finding.subject.as_str(), says));
+        }
+    }
+    if launches && may_launch {
+        for run in &experiment.runs[..1] {
+            match experiment.check_device(run, &stop_flag()) {
+                Err(Error::Invalid(why)) => {
+                    found.add("device_not_ready", Certainty::Certain, Proof::new("pktgen target check", why))
+                }
+                Err(Error::Host(why)) => {
+                    found.add("cannot_run", Certainty::Certain, Proof::new("pktgen target check", why))
+                }
+                other => drop(other?),
+            }
+        }
+    } else if launches {
+        found.unknown.push("whether the device does what it should: --allow-launch starts and probes it".into());
+    }
+    if let Some(first) = found.causes.first() {
+        found.symptoms.push(Symptom { code: "before_run", text: first.cause.what.to_owned() });
+    }
+    Ok(found)
+}

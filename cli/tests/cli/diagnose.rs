@@ -1,0 +1,224 @@
+//! `pktgen diagnose`: causes that were fixed beforehand are found in runs through a device of others with one fault or two, none is claimed of
+//! healthy runs, and what cannot be told is not told. `devices/faults` tries all causes at three intensities each.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::bench;
+use crate::support::netns::Net;
+use crate::support::wired::{pktgen, said};
+use pktgen_testing::{Need, skip};
+use serde_json::{Value, json};
+
+/// A network for the host's ends; none where devices cannot be launched.
+fn net(tag: &str) -> Option<Net> {
+    let net = Net::make(tag, &["h"], &[]).inspect_err(|why| skip(Need::Netns, "launched devices", why)).ok()?;
+    let users = Command::new("unshare").args(["--user", "true"]).output().expect("unshare runs");
+    if !users.status.success() {
+        skip(Need::Userns, "launched devices", said(&users));
+        return None;
+    }
+    Some(net)
+}
+
+/// A device with faults, and the causes that must be found.
+struct Cell {
+    causes: &'static [&'static str],
+    experiment: &'static str,
+    device: &'static str,
+    set: &'static [&'static str],
+}
+
+const FORWARDS: &[&str] = &["target.program=forward", "target.queue=fifo"];
+const OLAF: &str = "--first 10.20.0.1 --workers 9";
+const ADDER: &str = "--protocol olaf --first 10.20.0.1 --workers 9 --per-cluster 3 --mbps 4";
+const SWITCH: &str = "--protocol switchml --first 10.40.0.1 --workers 4 --group 239.40.0.0";
+
+fn forward(causes: &'static [&'static str], device: &'static str) -> Cell {
+    Cell { causes, experiment: "olaf", device, set: FORWARDS }
+}
+
+fn switch(causes: &'static [&'static str], device: &'static str) -> Cell {
+    Cell { causes, experiment: "switchml", device, set: &[] }
+}
+
+/// A run of a cell: its folder, and the diagnosis with its exit code.
+fn diagnosed(net: &Net, cell: &Cell, tap: bool) -> (tempfile::TempDir, Value, Option<i32>) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/support/bench/{}.toml", cell.experiment));
+    let (ports, protocol) = match cell.experiment {
+        "olaf" => (&["e0", "e1"][..], if cell.device.contains("--protocol") { "" } else { OLAF }),
+        _ => (&["e0"][..], SWITCH),
+    };
+    let out = if ports.len() == 2 { "--out e1" } else { "" };
+    let counts = "/run/counters.json";
+    let script = format!(
+        "exec {} --in e0 {out} --seed 7 --counters {counts} {protocol} {}",
+        bench::program().display(),
+        cell.device
+    );
+    let launch = format!(
+        "command = {}\nports = {}\nready = \"file\"\nfile = \"{counts}\"\ncounters = [\"sh\", \"-c\", \"sleep 0.1; cat {counts}\"]\n",
+        json!(["sh", "-c", script]),
+        json!(ports)
+    );
+    let mut text = fs::read_to_string(source).expect("an experiment");
+    if tap {
+        text = text.replace("[transport]\n", "[transport]\ntap = \"tap.pcapng\"\n");
+    }
+    let experiment = folder.path().join("experiment.toml");
+    fs::write(&experiment, format!("{text}\n[target.launch]\n{launch}")).expect("writable");
+    let (experiment, run) = (experiment.display().to_string(), folder.path().join("run"));
+    let words = ["-q", "replay", &experiment, "--allow-launch", "--no-report", "--out", &run.display().to_string()];
+    let replay = pktgen(&net.inside("h"), &words, cell.set).output().expect("it runs");
+    assert!(run.join("manifest.json").exists(), "{}: {}", cell.device, said(&replay));
+    let (found, code) = diagnosis(&run);
+    (folder, found, code)
+}
+
+fn diagnosis(run: &Path) -> (Value, Option<i32>) {
+    let output = pktgen(&[], &["diagnose", &run.display().to_string(), "--json"], &[]).output().expect("it runs");
+    let found = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
+    (found, output.status.code())
+}
+
+fn codes(found: &Value) -> Vec<&str> {
+    let causes = found["causes"].as_array().expect("causes");
+    causes.iter().map(|cause| cause["code"].as_str().expect("a code")).collect()
+}
+
+/// Whether a host that was too busy to keep to its schedule, or lost frames, is to blame for what a cell shows.
+fn is_busy(found: &Value) -> bool {
+    codes(found).iter().any(|code| ["host_late", "host_overrun"].contains(code))
+}
+
+/// Tries cells; says which of them were not diagnosed as they should be.
+fn hold(tag: &str, cells: &[Cell]) {
+    let Some(net) = net(tag) else { return };
+    let mut misses = Vec::new();
+    for cell in cells {
+        let tried = || diagnosed(&net, cell, true);
+        let (_folder, found, code) =
+            (0..3).map(|_| tried()).find(|(_, found, _)| !is_busy(found)).unwrap_or_else(tried);
+        let named = codes(&found);
+        let first = named.first().is_some_and(|first| cell.causes.contains(first));
+        let all = cell.causes.iter().all(|cause| named.iter().take(3).any(|code| code == cause));
+        let evidence = found["causes"][0]["evidence"].as_array().is_some_and(|proofs| !proofs.is_empty());
+        if !(first && all && evidence && (code == Some(1) || code == Some(4))) {
+            misses.push(format!("{}: {:?} wanted, exit code {code:?}: {found}", cell.device, cell.causes));
+        }
+    }
+    assert!(misses.is_empty(), "{}", misses.join("\n"));
+}
+
+#[test]
+fn faults_of_a_forwarder_are_found() {
+    hold(
+        "diagforward",
+        &[
+            forward(&["dropped_at_random"], "--fault drop --share 0.1"),
+            forward(&["device_stopped"], "--after 700"),
+            forward(&["worker_unknown"], "--lacks 2"),
+            forward(&["bits_flipped"], "--fault corrupt --share 0.1"),
+            forward(&["truncated"], "--cut 0.1"),
+            forward(&["copies"], "--fault duplicate --share 0.1"),
+            forward(&["device_silent"], "--fault mute"),
+        ],
+    );
+}
+
+#[test]
+fn faults_of_aggregators_are_found() {
+    hold(
+        "diagadders",
+        &[
+            switch(&["contribution_missing"], "--early 0.1"),
+            switch(&["stale_sum"], "--stale 0.1"),
+            switch(&["waits_for_others"], "--needs 5"),
+            switch(&["wrong_destination"], "--group 239.99.0.0"),
+            Cell { causes: &["not_merged"], experiment: "olaf", device: "--fault drop --share 0.5", set: &[] },
+            Cell {
+                causes: &["worker_not_merged"],
+                experiment: "olaf",
+                device: "--protocol olaf --first 10.20.0.1 --workers 7 --per-cluster 3 --mbps 4",
+                set: &[],
+            },
+        ],
+    );
+}
+
+#[test]
+fn two_faults_at_once_are_both_found() {
+    hold(
+        "diagpairs",
+        &[
+            forward(&["worker_unknown", "bits_flipped"], "--lacks 2 --fault corrupt --share 0.1"),
+            forward(&["copies", "acks_lost"], "--fault duplicate --share 0.2 --acks 0.3"),
+        ],
+    );
+}
+
+#[test]
+fn healthy_runs_have_no_cause_and_shares_that_add_up() {
+    let Some(net) = net("diaghealthy") else { return };
+    let cells = [forward(&[], ""), Cell { causes: &[], experiment: "olaf", device: ADDER, set: &[] }, switch(&[], "")];
+    for cell in &cells {
+        let tried = || diagnosed(&net, cell, true);
+        let (_folder, found, code) =
+            (0..3).map(|_| tried()).find(|(_, found, _)| !is_busy(found)).unwrap_or_else(tried);
+        assert_eq!((codes(&found), code), (vec![], Some(0)), "{}: {found}", cell.device);
+        let breakdown = &found["breakdown"];
+        let parts = breakdown["parts"].as_array().expect("parts");
+        assert_eq!(parts.iter().filter_map(|part| part["share_ppm"].as_u64()).sum::<u64>(), 1_000_000, "{found}");
+        let ended: u64 = breakdown["ended"].as_array().expect("ends").iter().filter_map(|end| end[1].as_u64()).sum();
+        assert!(breakdown["came"].as_u64().expect("a number") + ended > 0, "{found}");
+    }
+}
+
+#[test]
+fn what_only_a_capture_shows_is_not_guessed() {
+    let Some(net) = net("diagunknown") else { return };
+    let (_folder, found, code) = diagnosed(&net, &switch(&[], "--early 0.5"), false);
+    assert_eq!(code, Some(4), "{found}");
+    assert_eq!(found["answer"], "cannot_tell", "{found}");
+    assert!(found["unknown"].to_string().contains("transport.tap"), "{found}");
+}
+
+fn page() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/diagnose.md")
+}
+
+#[test]
+fn the_page_has_the_causes_of_the_registry() {
+    let output = pktgen(&[], &["diagnose", "--list"], &[]).output().expect("it runs");
+    let fresh = String::from_utf8(output.stdout).expect("UTF-8");
+    let shown = fs::read_to_string(page()).expect("docs/diagnose.md");
+    let (before, rest) = shown.split_once("| code | where |").expect("the table of causes");
+    let after = rest.split_once("\n\n").map_or("", |(_, after)| after);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let after = if after.is_empty() { String::new() } else { format!("\n{after}") };
+        fs::write(page(), format!("{before}{}\n{after}", fresh.trim_end())).expect("writable");
+        return;
+    }
+    assert!(
+        shown.contains(fresh.trim_end()),
+        "docs/diagnose.md is old; run with UPDATE_DOCS=1 and review the difference"
+    );
+}
+
+#[test]
+fn arguments_and_damaged_runs_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path().display().to_string();
+    for (words, code, says) in [
+        (&["diagnose"][..], 2, "RUN|EXPERIMENT"),
+        (&["diagnose", &dir][..], 3, "manifest.json"),
+        (&["diagnose", &dir, "--set", "seed=1"][..], 2, "--set"),
+        (&["diagnose", "no-such.toml"][..], 2, "no-such.toml"),
+    ] {
+        let output = pktgen(&[], words, &[]).output().expect("it runs");
+        assert!(output.status.code() == Some(code) && said(&output).contains(says), "{words:?}: {}", said(&output));
+    }
+}
