@@ -8,6 +8,7 @@ mod device;
 mod diagnose;
 mod dump;
 mod find_rate;
+mod init;
 mod listen;
 mod looking;
 mod query;
@@ -33,6 +34,7 @@ pub(crate) use device::{Captured, Device, DeviceOf};
 pub(crate) use diagnose::Diagnose;
 pub(crate) use dump::Dump;
 pub(crate) use find_rate::FindRate;
+pub(crate) use init::Init;
 pub(crate) use listen::ListenFlags;
 pub(crate) use looking::Looking;
 pub(crate) use query::Query;
@@ -111,6 +113,8 @@ pub(crate) enum Command {
     Certify(Certify),
     /// What this host can do, why not, and the remedy; changes nothing and sends nothing
     Doctor(Doctor),
+    /// An experiment and a profile for a device, checked, in a folder: asks on a terminal, takes flags in scripts (docs/init.md)
+    Init(Init),
     /// Why nothing, too little or wrong sums came back in a run: causes with their evidence, and where time went (docs/diagnose.md)
     Diagnose(Diagnose),
     /// Profiles of hardware: list, compatibility with an experiment, configuration of the control plane

@@ -31,6 +31,7 @@ kinds! {
     DRAFT = "draft" / 1, "`pktgen replay --dry-run`";
     ENTRY = "entry" / 1, "a name of `pktgen list` or `pktgen device list`";
     FINDING = "finding" / 1, "one line of `pktgen doctor`";
+    INITIATED = "initiated" / 1, "what `pktgen init` wrote";
     KEY = "key" / 1, "a key of an experiment: `pktgen list --keys`";
     MERGED = "merged" / 1, "shards joined by `pktgen merge`";
     METRIC = "metric" / 1, "a number of a run or a capture: `pktgen analyze`";

@@ -109,6 +109,15 @@ impl Ui {
         to_stderr(text);
     }
 
+    /// Asks on stderr, and reads a line of standard input; none at its end.
+    pub(crate) fn ask(&self, question: &str) -> pktgen_core::Result<Option<String>> {
+        let _ = write!(std::io::stderr(), "{}", printable(question));
+        let mut line = String::new();
+        let read = std::io::stdin().read_line(&mut line);
+        let read = read.map_err(pktgen_core::Error::io("read", std::path::Path::new("standard input")))?;
+        Ok((read > 0).then_some(line))
+    }
+
     /// A detail, on stderr, with -v.
     pub(crate) fn detail(&self, text: &str) {
         if self.common.verbose > 0 {

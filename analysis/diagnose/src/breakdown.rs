@@ -4,17 +4,18 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::cause::Place;
+use crate::cause::CausePlace;
 use crate::evidence::Evidence;
+use crate::frame::Quick;
 
 /// Bytes of preamble, gap and checksum around a frame.
 const AROUND: i64 = 24;
 
 /// What one place took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct TimePart {
     /// Where.
-    pub place: Place,
+    pub place: CausePlace,
     /// What is counted there.
     pub about: &'static str,
     /// Mean time, in ps; none where it cannot be told from the device's, which then has it.
@@ -31,17 +32,17 @@ pub struct Breakdown {
     /// Mean time of all of them, in ps: the sum of the parts.
     pub mean_ps: i64,
     /// The parts, as time passes.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TimePart>,
     /// Transmissions that came.
     pub came: u64,
     /// Transmissions that ended elsewhere, by place.
-    pub ended: Vec<(Place, u64)>,
+    pub ended: Vec<(CausePlace, u64)>,
 }
 
 /// Adds up what every update took that has come.
 pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
     let sent = &evidence.sent;
-    let mut came: HashMap<u64, i64> = HashMap::new();
+    let mut came: HashMap<u64, i64, Quick> = HashMap::default();
     if evidence.is_results() {
         let results = &evidence.results;
         for row in (0..results.seq.len()).filter(|row| !results.again[*row]) {
@@ -78,30 +79,7 @@ pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
     if n == 0 || total <= 0 {
         return None;
     }
-    let places = [
-        (Place::Window, "from generation until the window, or the schedule, let it go"),
-        (Place::Host, "from then until it left the host"),
-        (Place::Wire, "on a cable of the interface's rate"),
-        (
-            Place::Device,
-            "until it had come, or the sum that it is in: the device, other workers, and what has no value here",
-        ),
-    ];
-    let mut parts: Vec<Part> = places
-        .iter()
-        .zip(sums)
-        .map(|((place, about), sum)| {
-            let told = *place != Place::Wire || rate.is_some();
-            let value = |v: i128| told.then_some(v);
-            Part {
-                place: *place,
-                about,
-                mean_ps: value(sum / n).map(|v| v as i64),
-                share_ppm: value(sum * 1_000_000 / total).map(|v| v.max(0) as u32),
-            }
-        })
-        .collect();
-    parts.push(Part { place: Place::Server, about: "from the socket to the server", mean_ps: None, share_ppm: None });
+    let mut parts = parts(sums, n, rate.is_some());
     // What rounding lost goes to the largest.
     let lost = 1_000_000 - parts.iter().filter_map(|part| part.share_ppm).sum::<u32>() as i64;
     if let Some(share) = parts.iter_mut().filter_map(|part| part.share_ppm.as_mut()).max() {
@@ -113,13 +91,48 @@ pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
     Some(Breakdown { updates: n as u64, mean_ps, parts, came, ended })
 }
 
+/// The parts of `n` updates, of which these are the sums.
+fn parts(sums: [i128; 4], n: i128, wire: bool) -> Vec<TimePart> {
+    let total: i128 = sums.iter().sum();
+    let places = [
+        (CausePlace::Window, "from generation until the window, or the schedule, let it go"),
+        (CausePlace::Host, "from then until it left the host"),
+        (CausePlace::Wire, "on a cable of the interface's rate"),
+        (
+            CausePlace::Device,
+            "until it had come, or the sum that it is in: the device, other workers, and what has no value here",
+        ),
+    ];
+    let mut parts: Vec<TimePart> = places
+        .iter()
+        .zip(sums)
+        .map(|((place, about), sum)| {
+            let told = *place != CausePlace::Wire || wire;
+            let value = |v: i128| told.then_some(v);
+            TimePart {
+                place: *place,
+                about,
+                mean_ps: value(sum / n).map(|v| v as i64),
+                share_ppm: value(sum * 1_000_000 / total).map(|v| v.max(0) as u32),
+            }
+        })
+        .collect();
+    parts.push(TimePart {
+        place: CausePlace::Server,
+        about: "from the socket to the server",
+        mean_ps: None,
+        share_ppm: None,
+    });
+    parts
+}
+
 /// The rate of the workers' interface, where the run noted it.
 fn rate_bps(evidence: &Evidence) -> Option<u64> {
     evidence.manifest.host.get("link.workers")?.strip_suffix(" bit/s")?.parse().ok().filter(|rate| *rate > 0)
 }
 
 /// Where transmissions ended that brought nothing to the receiver, by place: with those that came they add up to all.
-fn ends(evidence: &Evidence) -> Vec<(Place, u64)> {
+fn ends(evidence: &Evidence) -> Vec<(CausePlace, u64)> {
     let balance = &evidence.manifest.balance;
     let before_read =
         evidence.manifest.interfaces.iter().map(|counts| counts.rx_dropped + counts.rx_errors).sum::<u64>();
@@ -128,9 +141,9 @@ fn ends(evidence: &Evidence) -> Vec<(Place, u64)> {
         balance.unaccounted + balance.in_flight + balance.subsumed + balance.outranked + balance.dropped_total();
     let (server, wire) = (before_read.min(behind), refused.min(behind - before_read.min(behind)));
     vec![
-        (Place::Window, balance.withheld),
-        (Place::Wire, wire),
-        (Place::Device, behind - server - wire),
-        (Place::Server, server),
+        (CausePlace::Window, balance.withheld),
+        (CausePlace::Wire, wire),
+        (CausePlace::Device, behind - server - wire),
+        (CausePlace::Server, server),
     ]
 }

@@ -12,7 +12,7 @@ pub const DIAGNOSIS: JsonKind = JsonKind {
 /// Where a cause is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum CausePlace {
     /// The host that sends.
     Host,
     /// Cables and interfaces.
@@ -27,16 +27,16 @@ pub enum Place {
     Experiment,
 }
 
-impl Place {
+impl CausePlace {
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
-            Place::Host => "host",
-            Place::Wire => "wire",
-            Place::Device => "device",
-            Place::Window => "window",
-            Place::Server => "server",
-            Place::Experiment => "experiment",
+            CausePlace::Host => "host",
+            CausePlace::Wire => "wire",
+            CausePlace::Device => "device",
+            CausePlace::Window => "window",
+            CausePlace::Server => "server",
+            CausePlace::Experiment => "experiment",
         }
     }
 }
@@ -47,7 +47,7 @@ pub struct Cause {
     /// Its code.
     pub code: &'static str,
     /// Where it is.
-    pub place: Place,
+    pub place: CausePlace,
     /// What it is.
     pub what: &'static str,
     /// What proves it.
@@ -59,7 +59,7 @@ pub struct Cause {
 macro_rules! causes {
     ($($name:ident = $code:literal in $place:ident, $what:literal, by $proof:literal, do $remedy:literal;)+) => {
         $(#[doc = $what] pub(crate) static $name: Cause =
-            Cause { code: $code, place: Place::$place, what: $what, proof: $proof, remedy: $remedy };)+
+            Cause { code: $code, place: CausePlace::$place, what: $what, proof: $proof, remedy: $remedy };)+
         /// All of them; of two with equal evidence the earlier one is named first.
         pub static CAUSES: &[&Cause] = &[$(&$name),+];
     };
@@ -117,6 +117,9 @@ causes! {
     TRUNCATED = "truncated" in Device, "frames come back shorter than they were sent",
         by "the first frame that is the beginning of one that was sent",
         do "look for a limit of length in the device's parser and deparser";
+    DEVICE_OVERRUN = "device_overrun" in Device, "the device was too slow to take what came to its ports",
+        by "its counter of frames that its own ports dropped",
+        do "give the device more cores or buffers (net.core.rmem_max), or send less";
     DEVICE_LATE_START = "device_late_start" in Device, "nothing came back until an instant of the run",
         by "all frames before it are missing, far more in a row than other losses explain",
         do "wait until the device is ready: [target.launch] ready, or pktgen target check";

@@ -1,37 +1,18 @@
 //! Two captures of the same frames, before the device and behind it: which came as they were sent, and how the others differ.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::path::Path;
 
 use pktgen_core::Result;
 use pktgen_wire::pcap::Reader;
 
-use crate::frame::{Datagram, digest, dotted};
+use crate::frame::{Datagram, Quick, digest, dotted};
 
 /// Frames that are kept whole, to be compared: those that came, and those that are missing.
 const CAME_MAX: usize = 64;
 const MISSING_MAX: usize = 4096;
 
-/// Digests are as good as hashes.
-#[derive(Default)]
-struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = digest(bytes);
-    }
-
-    fn write_u64(&mut self, n: u64) {
-        self.0 = n;
-    }
-}
-
-type Digests = HashMap<u64, [u32; 2], BuildHasherDefault<AsItIs>>;
+type Digests = HashMap<u64, [u32; 2], Quick>;
 
 /// Frames with one peculiarity: how many, and the first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,17 +64,19 @@ pub(crate) struct Crossing {
     pub(crate) strangers: Odd,
     pub(crate) altered: Vec<Altered>,
     /// By source address: frames that came as they were sent, and others.
-    pub(crate) by_source: HashMap<u32, [u64; 2]>,
+    pub(crate) by_source: HashMap<u32, [u64; 2], Quick>,
 }
 
 /// What is known of the frames that left.
 #[derive(Default)]
 struct Outward {
     to: Option<(u32, u16)>,
-    from: HashSet<(u32, u16)>,
-    ports: HashSet<u16>,
-    tags: HashSet<Option<u16>>,
-    lengths: HashSet<usize>,
+    from: HashSet<(u32, u16), Quick>,
+    ports: HashSet<u16, Quick>,
+    tags: HashSet<Option<u16>, Quick>,
+    lengths: HashSet<usize, Quick>,
+    /// What the last frame had: most have the same.
+    last: Option<(u16, Option<u16>, usize)>,
     digests: Digests,
 }
 
@@ -109,9 +92,12 @@ impl Outward {
             let Some(datagram) = Datagram::read(packet.bytes).filter(|datagram| out.is_own(datagram)) else { continue };
             out.to.get_or_insert(datagram.dst);
             out.from.insert(datagram.src);
-            out.ports.insert(datagram.src.1);
-            out.tags.insert(datagram.tag);
-            out.lengths.insert(datagram.payload.len());
+            let own = (datagram.src.1, datagram.tag, datagram.payload.len());
+            if out.last.replace(own) != Some(own) {
+                out.ports.insert(own.0);
+                out.tags.insert(own.1);
+                out.lengths.insert(own.2);
+            }
             out.digests.entry(digest(datagram.payload)).or_default()[0] += 1;
         }
         Ok(out)

@@ -56,24 +56,28 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// Reads the run in `dir`.
-    pub(crate) fn read(dir: &Path) -> Result<Evidence> {
+    /// Opens the run in `dir`: what it says of itself, without its streams.
+    pub(crate) fn open(dir: &Path) -> Result<Evidence> {
         let (_, manifest) = open_manifest(dir)?;
         let config = manifest.config.parse().unwrap_or_default();
-        let mut evidence = Evidence {
+        Ok(Evidence {
             dir: dir.to_owned(),
             manifest,
             config,
             sent: Sent::default(),
             arrived: Arrived::default(),
             results: Results::default(),
-        };
-        evidence.read_sent()?;
-        match evidence.is_results() {
-            true => evidence.read_results()?,
-            false => evidence.read_arrived()?,
+        })
+    }
+
+    /// Reads the columns of the streams.
+    pub(crate) fn read(mut self) -> Result<Evidence> {
+        self.read_sent()?;
+        match self.is_results() {
+            true => self.read_results()?,
+            false => self.read_arrived()?,
         }
-        Ok(evidence)
+        Ok(self)
     }
 
     fn read_sent(&mut self) -> Result<()> {

@@ -38,7 +38,7 @@ pub struct Symptom {
 
 /// One piece of evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Proof {
+pub struct EvidenceItem {
     /// Where it is: a file of the run, a counter, an interface, a table of the device.
     pub at: String,
     /// The number of the packet in that capture, as Wireshark counts.
@@ -48,21 +48,21 @@ pub struct Proof {
     pub says: String,
 }
 
-impl Proof {
+impl EvidenceItem {
     /// Something that a place says.
     pub fn new(at: impl Into<String>, says: impl Into<String>) -> Self {
-        Proof { at: at.into(), packet: None, says: says.into() }
+        EvidenceItem { at: at.into(), packet: None, says: says.into() }
     }
 
     /// The same of a packet there.
     pub fn packet(at: impl Into<String>, packet: u64, says: impl Into<String>) -> Self {
-        Proof { at: at.into(), packet: Some(packet), says: says.into() }
+        EvidenceItem { at: at.into(), packet: Some(packet), says: says.into() }
     }
 }
 
 /// A cause that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct CauseFound {
     /// Which.
     pub cause: &'static Cause,
     /// How sure it is.
@@ -70,11 +70,11 @@ pub struct Found {
     /// Transmissions or results that it explains.
     pub explains: u64,
     /// Its evidence.
-    pub proofs: Vec<Proof>,
+    pub proofs: Vec<EvidenceItem>,
 }
 
-impl Found {
-    pub(crate) fn new(cause: &'static Cause, certainty: Certainty, explains: u64, proofs: Vec<Proof>) -> Self {
-        Found { cause, certainty, explains, proofs }
+impl CauseFound {
+    pub(crate) fn new(cause: &'static Cause, certainty: Certainty, explains: u64, proofs: Vec<EvidenceItem>) -> Self {
+        CauseFound { cause, certainty, explains, proofs }
     }
 }

@@ -5,14 +5,14 @@ use pktgen_core::arrow::array::{Array, AsArray};
 use pktgen_core::arrow::datatypes::{UInt16Type, UInt32Type};
 use pktgen_core::record::{LANES, NO_CLUSTER, PAYLOADS};
 use pktgen_wire::pcap::Reader;
-use pktgen_workload::lanes::{Answer, Arrived, Members, SentRows};
+use pktgen_workload::lanes::{Answer as LanesSay, Arrived, Members, SentRows};
 
 use crate::cause::{
     ADDS_WRONGLY, BITS_FLIPPED, BYTE_ORDER, CONTRIBUTION_MISSING, CONTRIBUTION_TWICE, Cause, WORKER_NOT_MERGED,
     WRONG_CLUSTER,
 };
 use crate::evidence::{Evidence, each};
-use crate::finding::{Certainty, Found, Proof};
+use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::frame::Datagram;
 
 /// Bytes of updates that are held.
@@ -39,7 +39,7 @@ struct Payloads {
 }
 
 /// Looks at all packets that hold updates; false if what is needed was not kept.
-pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<Found>) -> Result<bool> {
+pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<CauseFound>) -> Result<bool> {
     let kept = |stream: &str| evidence.dir.join(format!("{stream}.parquet")).exists();
     let layout = evidence.manifest.lanes.as_ref().filter(|layout| layout.proves_sums());
     let (Some(layout), Some(tap)) = (layout, evidence.tap("workers")) else { return Ok(false) };
@@ -66,14 +66,14 @@ pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<Found>) -> Result<boo
     let mut checked = 0;
     for (row, answer) in members.answers.iter().enumerate().take(payloads.came.len()) {
         let verdict = match answer {
-            Answer::Known => {
+            LanesSay::Known => {
                 checked += 1;
                 let wrong = payloads.of_members(row, members.of(row));
                 // Lanes of several clusters may read as those of one.
                 let mixed = wrong.as_ref().filter(|wrong| wrong.cause == &ADDS_WRONGLY);
                 mixed.and_then(|_| payloads.of_clusters(evidence, row)).or(wrong)
             }
-            Answer::Contradiction => payloads.of_clusters(evidence, row),
+            LanesSay::Contradiction => payloads.of_clusters(evidence, row),
             _ => None,
         };
         wrong.extend(verdict);
@@ -194,7 +194,7 @@ impl Payloads {
     }
 }
 
-fn conclude(wrong: &[Wrong], checked: usize, reported: u64, found: &mut Vec<Found>) {
+fn conclude(wrong: &[Wrong], checked: usize, reported: u64, found: &mut Vec<CauseFound>) {
     // One flipped bit may be an addition, and is one where others are wrong by more.
     let flips = wrong.iter().filter(|wrong| wrong.cause == &BITS_FLIPPED && wrong.bits == 1).count();
     let others = wrong.iter().filter(|wrong| wrong.cause == &ADDS_WRONGLY || wrong.bits > 1).count();
@@ -221,11 +221,11 @@ fn conclude(wrong: &[Wrong], checked: usize, reported: u64, found: &mut Vec<Foun
             "bits_flipped" if n < 4 => Certainty::Possible,
             _ => Certainty::Likely,
         };
-        let proof = Proof::packet("received.parquet, by rows", those[0].row as u64 + 1, says);
+        let proof = EvidenceItem::packet("received.parquet, by rows", those[0].row as u64 + 1, says);
         let explains = (reported.max(wrong.len() as u64) * n / wrong.len() as u64).max(n);
         match found.iter_mut().find(|found| found.cause == own) {
             Some(known) => known.proofs.push(proof),
-            None => found.push(Found::new(own, certainty, explains, vec![proof])),
+            None => found.push(CauseFound::new(own, certainty, explains, vec![proof])),
         }
     }
 }

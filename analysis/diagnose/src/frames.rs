@@ -6,19 +6,25 @@ use crate::cause::{
 };
 use crate::crossing::{Altered, Crossing, Odd};
 use crate::evidence::Evidence;
-use crate::finding::{Certainty, Found, Proof};
+use crate::finding::{CauseFound, Certainty, EvidenceItem};
 
 /// Most bits of a payload that differ by flips of single bits.
 const FLIPS_MAX: u32 = 4;
 
 /// Turns what captures say into causes. `place` says where the frames were captured.
-pub(crate) fn look(evidence: &Evidence, crossing: &Crossing, kept: &[String], place: &str, found: &mut Vec<Found>) {
+pub(crate) fn look(
+    evidence: &Evidence,
+    crossing: &Crossing,
+    kept: &[String],
+    place: &str,
+    found: &mut Vec<CauseFound>,
+) {
     let taken = evidence.manifest.counters.packets_received;
     // The run takes what the device may rewrite; what the profile says that it keeps must not change.
     let refused = crossing.came > taken + taken / 100 || kept.iter().any(|kept| *kept == crossing.field);
     let odd = |cause: &'static Cause, odd: &Odd| {
-        let proof = Proof::packet(place, odd.first, format!("{}; {} such frames", odd.says, odd.frames));
-        Found::new(cause, Certainty::Certain, odd.frames, vec![proof])
+        let proof = EvidenceItem::packet(place, odd.first, format!("{}; {} such frames", odd.says, odd.frames));
+        CauseFound::new(cause, Certainty::Certain, odd.frames, vec![proof])
     };
     if refused && crossing.address.frames > 0 {
         found.push(odd(&WRONG_DESTINATION, &crossing.address));
@@ -45,21 +51,21 @@ pub(crate) fn look(evidence: &Evidence, crossing: &Crossing, kept: &[String], pl
 }
 
 /// Payloads that are like none that was sent: `merges` says that they may be sums.
-fn altered(crossing: &Crossing, merges: bool, place: &str, found: &mut Vec<Found>) {
+fn altered(crossing: &Crossing, merges: bool, place: &str, found: &mut Vec<CauseFound>) {
     let unlike = crossing.unlike;
     let mut add = |cause: &'static Cause, those: &[&Altered], certainty, says: &dyn Fn(&Altered) -> String| {
         let Some(first) = those.first() else { return };
         let explains = unlike * those.len() as u64 / crossing.altered.len().max(1) as u64;
         let proofs = vec![
-            Proof::packet(place, first.came, says(first)),
-            Proof::packet("tap of the workers", first.sent, "the frame that was sent and is most like it"),
+            EvidenceItem::packet(place, first.came, says(first)),
+            EvidenceItem::packet("tap of the workers", first.sent, "the frame that was sent and is most like it"),
         ];
-        found.push(Found::new(cause, certainty, explains.max(those.len() as u64), proofs));
+        found.push(CauseFound::new(cause, certainty, explains.max(those.len() as u64), proofs));
     };
     let all = &crossing.altered;
     let reversed: Vec<_> = all.iter().filter(|one| one.reversed).collect();
     let cut: Vec<_> = all.iter().filter(|one| one.shorter > 0 && one.bytes == 0).collect();
-    let rest = || all.iter().filter(|one| !one.reversed && !(one.shorter > 0 && one.bytes == 0));
+    let rest = || all.iter().filter(|one| !(one.reversed || one.shorter > 0 && one.bytes == 0));
     let flipped: Vec<_> = rest().filter(|one| one.shorter == 0 && one.bits <= FLIPS_MAX).collect();
     let changed: Vec<_> = rest().filter(|one| one.shorter > 0 || one.bits > FLIPS_MAX).collect();
     add(&BYTE_ORDER, &reversed, Certainty::Certain, &|_| "its values are those that were sent, bytes reversed".into());

@@ -3,22 +3,24 @@
 use pktgen_core::record::{Fault, InterfaceCounts, Note};
 
 use crate::cause::{
-    DEVICE_ENDED, DEVICE_SILENT, DEVICE_UNREACHED, HOST_LATE, HOST_OVERRUN, NO_CARRIER, NOTHING_SENT, SEND_REFUSED,
-    WAITS_FOR_OTHERS, WORKER_UNKNOWN,
+    DEVICE_ENDED, DEVICE_OVERRUN, DEVICE_SILENT, DEVICE_UNREACHED, HOST_LATE, HOST_OVERRUN, NO_CARRIER, NOTHING_SENT,
+    SEND_REFUSED, WAITS_FOR_OTHERS, WORKER_UNKNOWN,
 };
 use crate::crossing::Crossing;
 use crate::evidence::Evidence;
-use crate::finding::{Certainty, Found, Proof};
+use crate::finding::{CauseFound, Certainty, EvidenceItem};
 
 /// Names under which devices count what they do not know the sender of.
 const UNKNOWN: &[&str] = &["unknown_source", "unknown_worker", "unknown", "refused"];
+/// Names under which devices count what their own ports dropped.
+const OVERRUN: &[&str] = &["overrun", "rx_missed", "rx_dropped", "missed"];
 /// Median lateness that is a schedule not kept.
 const LATE_PS: i64 = 5_000_000_000;
 /// Tenths of a run in which frames must be so late.
 const TENTHS: usize = 6;
 
 /// What interfaces, sockets, schedule and launch say.
-pub(crate) fn look(evidence: &Evidence, found: &mut Vec<Found>) {
+pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     found.extend(ended(evidence));
     let ends = ["workers", "server"];
     let dead = found.iter().any(|found| found.cause == &DEVICE_ENDED);
@@ -31,50 +33,54 @@ pub(crate) fn look(evidence: &Evidence, found: &mut Vec<Found>) {
         found.extend(carrier);
     }
     found.extend(overrun(evidence));
+    found.extend(device_overrun(evidence));
     found.extend(late(evidence));
 }
 
-fn ended(evidence: &Evidence) -> Option<Found> {
+fn ended(evidence: &Evidence) -> Option<CauseFound> {
     let why = evidence.faults().find_map(|fault| match fault {
         Fault::DeviceEnded { why } => Some(why.clone()),
         _ => None,
     })?;
     let missing = evidence.left().saturating_sub(evidence.came());
-    Some(Found::new(&DEVICE_ENDED, Certainty::Certain, missing, vec![Proof::new("manifest.json, validity", why)]))
+    Some(CauseFound::new(
+        &DEVICE_ENDED,
+        Certainty::Certain,
+        missing,
+        vec![EvidenceItem::new("manifest.json, validity", why)],
+    ))
 }
 
-fn carrier(evidence: &Evidence, counts: &InterfaceCounts) -> Option<Found> {
+fn carrier(evidence: &Evidence, counts: &InterfaceCounts) -> Option<CauseFound> {
     let down = !["up", "unknown", ""].contains(&counts.state.as_str());
     let missing = evidence.left().saturating_sub(evidence.came());
     (down || counts.carrier_changes > 0).then(|| {
         let certainty = if missing > 0 || down { Certainty::Certain } else { Certainty::Possible };
-        Found::new(
+        CauseFound::new(
             &NO_CARRIER,
             certainty,
             missing,
-            vec![Proof::new(format!("interface {}", counts.interface), counts.to_string())],
+            vec![EvidenceItem::new(format!("interface {}", counts.interface), counts.to_string())],
         )
     })
 }
 
-fn refused(evidence: &Evidence, counts: &InterfaceCounts) -> Option<Found> {
+fn refused(evidence: &Evidence, counts: &InterfaceCounts) -> Option<CauseFound> {
     let lost = counts.tx_dropped + counts.tx_errors;
     let failed = evidence.faults().find_map(|fault| match fault {
-        Fault::RoleFailed { why } if why.contains(&counts.interface) && why.contains("takes no frames") => {
-            Some(why.clone())
-        }
+        Fault::RoleFailed { why } if lost > 0 && why.contains(&counts.interface) => Some(why.clone()),
         Fault::FramesLost { end, out, .. } if *end == counts.end && *out > 0 => Some(fault.to_string()),
         _ => None,
     });
     if failed.is_none() && lost * 200 <= counts.sent {
         return None;
     }
-    let mut proofs = vec![Proof::new(format!("interface {}", counts.interface), counts.to_string())];
-    proofs.extend(failed.map(|why| Proof::new("manifest.json, validity", why)));
-    Some(Found::new(&SEND_REFUSED, Certainty::Certain, lost.clamp(1, counts.sent.max(1)), proofs))
+    let mut proofs = vec![EvidenceItem::new(format!("interface {}", counts.interface), counts.to_string())];
+    proofs.extend(failed.map(|why| EvidenceItem::new("manifest.json, validity", why)));
+    Some(CauseFound::new(&SEND_REFUSED, Certainty::Certain, lost.clamp(1, counts.sent.max(1)), proofs))
 }
 
-fn overrun(evidence: &Evidence) -> Option<Found> {
+fn overrun(evidence: &Evidence) -> Option<CauseFound> {
     let mut proofs = Vec::new();
     let mut lost = 0;
     for fault in evidence.faults() {
@@ -82,7 +88,7 @@ fn overrun(evidence: &Evidence) -> Option<Found> {
             && *before_read > 0
         {
             lost += before_read;
-            proofs.push(Proof::new(
+            proofs.push(EvidenceItem::new(
                 format!("socket of {end}"),
                 format!("{before_read} frames were dropped before they were read"),
             ));
@@ -96,14 +102,26 @@ fn overrun(evidence: &Evidence) -> Option<Found> {
                 counts.rx_dropped + counts.rx_errors,
                 counts.rx_packets
             );
-            proofs.push(Proof::new(format!("interface {}", counts.interface), says));
+            proofs.push(EvidenceItem::new(format!("interface {}", counts.interface), says));
         }
     }
-    (lost > 0).then(|| Found::new(&HOST_OVERRUN, Certainty::Certain, lost, proofs))
+    (lost > 0).then(|| CauseFound::new(&HOST_OVERRUN, Certainty::Certain, lost, proofs))
+}
+
+/// What the device says that its own ports dropped.
+fn device_overrun(evidence: &Evidence) -> Option<CauseFound> {
+    let (name, frames) = evidence.device(OVERRUN).filter(|(_, frames)| *frames > 0)?;
+    let proof = EvidenceItem::new(format!("device counter {name}"), format!("{frames} frames"));
+    Some(CauseFound::new(&DEVICE_OVERRUN, Certainty::Certain, frames, vec![proof]))
+}
+
+/// Whether what the device's own ports dropped is most of `lost`.
+pub(crate) fn is_overrun(found: &[CauseFound], lost: u64) -> bool {
+    found.iter().any(|found| found.cause == &DEVICE_OVERRUN && found.explains * 2 >= lost)
 }
 
 /// Frames that left late all along, or were left out for it.
-fn late(evidence: &Evidence) -> Option<Found> {
+fn late(evidence: &Evidence) -> Option<CauseFound> {
     let skipped = evidence.manifest.validity.notes.iter().find_map(|note| match note {
         Note::TooLate { frames } => Some(*frames),
         _ => None,
@@ -132,12 +150,12 @@ fn late(evidence: &Evidence) -> Option<Found> {
         "in {late} of 10 tenths of the run half of the frames left more than 5 ms late; at worst {:.1} ms",
         worst as f64 / 1e9
     );
-    let mut proofs = vec![Proof::new("sent.parquet, t_due_ps and t_sent_ps", says)];
+    let mut proofs = vec![EvidenceItem::new("sent.parquet, t_due_ps and t_sent_ps", says)];
     proofs.extend(skips.map(|frames| {
-        Proof::new("manifest.json, validity", format!("{frames} frames were too late and were not sent"))
+        EvidenceItem::new("manifest.json, validity", format!("{frames} frames were too late and were not sent"))
     }));
     let frames = skips.unwrap_or(0).max(lateness.iter().filter(|late| **late > LATE_PS).count() as u64);
-    Some(Found::new(&HOST_LATE, Certainty::Certain, frames, proofs))
+    Some(CauseFound::new(&HOST_LATE, Certainty::Certain, frames, proofs))
 }
 
 fn median(mut values: Vec<i64>) -> i64 {
@@ -159,31 +177,29 @@ fn through(evidence: &Evidence) -> (Option<u64>, Option<u64>) {
     )
 }
 
-/// Why nothing came back at all. True if something was found that is sure enough to end the search.
+/// Why nothing came back at all.
 pub(crate) fn silence(
     evidence: &Evidence,
     crossing: Option<&Crossing>,
-    found: &mut Vec<Found>,
+    found: &mut Vec<CauseFound>,
     unknown: &mut Vec<String>,
 ) {
     let left = evidence.left();
     let lost = [&NO_CARRIER, &SEND_REFUSED, &DEVICE_ENDED];
-    let sure =
-        |found: &Found| found.certainty == Certainty::Certain && (found.explains > 0 || lost.contains(&found.cause));
+    let sure = |found: &CauseFound| {
+        found.certainty == Certainty::Certain && (found.explains > 0 || lost.contains(&found.cause))
+    };
     let explained = found.iter().any(sure);
     if left == 0 && !explained {
-        let proof =
-            Proof::new("sent.parquet", format!("{} rows, none with a time of sending", evidence.sent.packet.len()));
-        found.push(Found::new(&NOTHING_SENT, Certainty::Certain, evidence.sent.packet.len() as u64, vec![proof]));
+        let proof = EvidenceItem::new(
+            "sent.parquet",
+            format!("{} rows, none with a time of sending", evidence.sent.packet.len()),
+        );
+        found.push(CauseFound::new(&NOTHING_SENT, Certainty::Certain, evidence.sent.packet.len() as u64, vec![proof]));
     }
     if left == 0 || explained || crossing.is_some_and(|crossing| crossing.came > 0) {
         return;
     }
-    let handed = evidence.interface("workers").map(|counts| {
-        Proof::new(format!("interface {}", counts.interface), format!("{} of {left} frames left", counts.tx_packets))
-    });
-    let (into, out) = through(evidence);
-    let told = |name: &str, value: u64| Proof::new("device counters", format!("{name} {value}"));
     let at_server = evidence.interface(if evidence.is_results() { "workers" } else { "server" });
     let came_unseen = at_server.filter(|counts| counts.rx_packets > 3 && crossing.is_none());
     if let Some(counts) = came_unseen {
@@ -193,14 +209,33 @@ pub(crate) fn silence(
         ));
         return;
     }
-    let proofs = |more: Vec<Proof>| handed.iter().cloned().chain(more).collect::<Vec<_>>();
+    by_counters(evidence, at_server, found, unknown);
+}
+
+/// Nothing came: what counters say of the way that frames took.
+fn by_counters(
+    evidence: &Evidence,
+    at_server: Option<&InterfaceCounts>,
+    found: &mut Vec<CauseFound>,
+    unknown: &mut Vec<String>,
+) {
+    let left = evidence.left();
+    let handed = evidence.interface("workers").map(|counts| {
+        EvidenceItem::new(
+            format!("interface {}", counts.interface),
+            format!("{} of {left} frames left", counts.tx_packets),
+        )
+    });
+    let (into, out) = through(evidence);
+    let told = |name: &str, value: u64| EvidenceItem::new("device counters", format!("{name} {value}"));
+    let proofs = |more: Vec<EvidenceItem>| handed.iter().cloned().chain(more).collect::<Vec<_>>();
     match (into, out) {
         (Some(0), _) => {
-            found.push(Found::new(&DEVICE_UNREACHED, Certainty::Certain, left, proofs(vec![told("in", 0)])))
+            found.push(CauseFound::new(&DEVICE_UNREACHED, Certainty::Certain, left, proofs(vec![told("in", 0)])))
         }
         (Some(into), Some(0)) => {
             let (cause, certainty, more) = of_silent_device(evidence, into);
-            found.push(Found::new(
+            found.push(CauseFound::new(
                 cause,
                 certainty,
                 left,
@@ -213,11 +248,19 @@ pub(crate) fn silence(
         }
         _ => {
             let nothing = at_server.map(|counts| {
-                Proof::new(format!("interface {}", counts.interface), format!("{} frames came", counts.rx_packets))
+                EvidenceItem::new(
+                    format!("interface {}", counts.interface),
+                    format!("{} frames came", counts.rx_packets),
+                )
             });
-            found.push(Found::new(&DEVICE_SILENT, Certainty::Possible, left, proofs(nothing.into_iter().collect())));
+            found.push(CauseFound::new(
+                &DEVICE_SILENT,
+                Certainty::Possible,
+                left,
+                proofs(nothing.into_iter().collect()),
+            ));
             if evidence.is_results() {
-                found.push(Found::new(&WAITS_FOR_OTHERS, Certainty::Possible, left, Vec::new()));
+                found.push(CauseFound::new(&WAITS_FOR_OTHERS, Certainty::Possible, left, Vec::new()));
             }
             unknown.push(
                 "whether frames reach the device: compare its counters, or have [target.launch] counters read them"
@@ -228,17 +271,17 @@ pub(crate) fn silence(
 }
 
 /// What counters say of a device that takes frames and sends none.
-fn of_silent_device(evidence: &Evidence, into: u64) -> (&'static crate::cause::Cause, Certainty, Option<Proof>) {
+fn of_silent_device(evidence: &Evidence, into: u64) -> (&'static crate::cause::Cause, Certainty, Option<EvidenceItem>) {
     let unknown = evidence.device(UNKNOWN).filter(|(_, value)| *value > 0);
     if let Some((name, value)) = unknown {
-        let proof = Proof::new(format!("device counter {name}"), format!("{value} of {into}"));
+        let proof = EvidenceItem::new(format!("device counter {name}"), format!("{value} of {into}"));
         return (&WORKER_UNKNOWN, Certainty::Likely, Some(proof));
     }
     let summed = evidence.device(&["merged", "contributions", "packets"]).filter(|(_, value)| *value > 0);
     match (evidence.is_results(), summed) {
         (true, Some((name, value))) => {
             let says = format!("{value}: contributions were summed, and no sum was complete");
-            (&WAITS_FOR_OTHERS, Certainty::Likely, Some(Proof::new(format!("device counter {name}"), says)))
+            (&WAITS_FOR_OTHERS, Certainty::Likely, Some(EvidenceItem::new(format!("device counter {name}"), says)))
         }
         _ => (&DEVICE_SILENT, Certainty::Certain, None),
     }

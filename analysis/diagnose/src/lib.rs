@@ -32,10 +32,10 @@ use pktgen_wire::device::Protocols;
 use pktgen_wire::device::shipped;
 
 pub use breakdown::Breakdown;
-pub use cause::{CAUSES, Cause, DIAGNOSIS, Place};
+pub use cause::{CAUSES, Cause, CausePlace, DIAGNOSIS};
 use crossing::Crossing;
 use evidence::Evidence;
-pub use finding::{Certainty, Found, Proof, Symptom};
+pub use finding::{CauseFound, Certainty, EvidenceItem, Symptom};
 pub use text::{json, list, text};
 
 /// What is wrong with a run, and why.
@@ -44,7 +44,7 @@ pub struct Diagnosis {
     /// What is wrong; nothing if the run is as it should be.
     pub symptoms: Vec<Symptom>,
     /// Why, the likeliest cause first.
-    pub causes: Vec<Found>,
+    pub causes: Vec<CauseFound>,
     /// What cannot be told, and what would tell it.
     pub unknown: Vec<String>,
     /// Where time went.
@@ -53,7 +53,7 @@ pub struct Diagnosis {
 
 /// The answer in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum Conclusion {
     /// Nothing is wrong.
     Healthy,
     /// At least one cause is likely or certain.
@@ -62,38 +62,45 @@ pub enum Answer {
     CannotTell,
 }
 
-impl Answer {
+impl Conclusion {
     /// Its name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
-            Answer::Healthy => "healthy",
-            Answer::Found => "found",
-            Answer::CannotTell => "cannot_tell",
+            Conclusion::Healthy => "healthy",
+            Conclusion::Found => "found",
+            Conclusion::CannotTell => "cannot_tell",
         }
     }
 }
 
 impl Diagnosis {
     /// Adds the cause of that code: what no run shows, but a host or a device does.
-    pub fn add(&mut self, code: &str, certainty: Certainty, proof: Proof) {
+    pub fn add(&mut self, code: &str, certainty: Certainty, proof: EvidenceItem) {
         let cause = CAUSES.iter().find(|cause| cause.code == code);
-        self.causes.extend(cause.map(|cause| Found::new(cause, certainty, 0, vec![proof])));
+        self.causes.extend(cause.map(|cause| CauseFound::new(cause, certainty, 0, vec![proof])));
     }
 
     /// The answer in one word.
-    pub fn answer(&self) -> Answer {
+    pub fn answer(&self) -> Conclusion {
         match self.causes.first().map(|first| first.certainty) {
-            Some(Certainty::Likely | Certainty::Certain) => Answer::Found,
-            None if self.symptoms.is_empty() => Answer::Healthy,
-            _ => Answer::CannotTell,
+            Some(Certainty::Likely | Certainty::Certain) => Conclusion::Found,
+            None if self.symptoms.is_empty() => Conclusion::Healthy,
+            _ => Conclusion::CannotTell,
         }
     }
 }
 
 /// Diagnoses the run in `dir`, whose packets are of one of these formats.
 pub fn diagnose(dir: &Path, protocols: &Protocols) -> Result<Diagnosis> {
-    let evidence = Evidence::read(dir)?;
-    let crossing = cross(&evidence, protocols)?;
+    let about = Evidence::open(dir)?;
+    // Captures are longer than streams: both are read at once.
+    let (crossing, evidence) = std::thread::scope(|scope| {
+        let evidence = scope.spawn(|| Evidence::open(dir)?.read());
+        let crossing = cross(&about, protocols);
+        (crossing, evidence.join())
+    });
+    let evidence = evidence.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let crossing = crossing?;
     let mut found = Vec::new();
     let mut unknown = Vec::new();
     hosts::look(&evidence, &mut found);
@@ -120,7 +127,7 @@ fn came(
     evidence: &Evidence,
     crossing: Option<&Crossing>,
     protocols: &Protocols,
-    found: &mut Vec<Found>,
+    found: &mut Vec<CauseFound>,
     unknown: &mut Vec<String>,
 ) -> Result<()> {
     let tap = evidence.tap("workers");
@@ -136,7 +143,7 @@ fn came(
         return Ok(());
     }
     found.extend(merging::copies(evidence, crossing));
-    found.extend(merging::answers(evidence));
+    found.extend(merging::answers(evidence).filter(|lost| !hosts::is_overrun(found, lost.explains)));
     if evidence.forwards() {
         let altered = match crossing {
             Some(crossing) => crossing.unlike,
@@ -183,7 +190,7 @@ fn groups(evidence: &Evidence, protocols: &Protocols) -> Option<HashSet<u32>> {
     Some((0..=clusters).filter_map(|cluster| Some(base.after(cluster)?.0)).collect())
 }
 
-fn symptoms(evidence: &Evidence, found: &[Found]) -> Vec<Symptom> {
+fn symptoms(evidence: &Evidence, found: &[CauseFound]) -> Vec<Symptom> {
     let mut symptoms = Vec::new();
     let mut add = |code, text: String| symptoms.push(Symptom { code, text });
     for fault in evidence.faults() {
@@ -224,7 +231,7 @@ fn what_would_tell(evidence: &Evidence) -> String {
 }
 
 /// The surest first; of those the one that explains most, then the one that the registry names first.
-fn rank(found: &mut [Found]) {
-    let place = |found: &Found| CAUSES.iter().position(|cause| std::ptr::eq(*cause, found.cause));
+fn rank(found: &mut [CauseFound]) {
+    let place = |found: &CauseFound| CAUSES.iter().position(|cause| std::ptr::eq(*cause, found.cause));
     found.sort_by_key(|found| (std::cmp::Reverse((found.certainty, found.explains)), place(found)));
 }

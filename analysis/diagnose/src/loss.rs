@@ -9,7 +9,9 @@ use crate::cause::{
     WORKER_UNKNOWN,
 };
 use crate::evidence::Evidence;
-use crate::finding::{Certainty, Found, Proof};
+use crate::finding::{CauseFound, Certainty, EvidenceItem};
+use crate::frame::Quick;
+use crate::hosts::is_overrun;
 
 /// Fewest frames that a statement about one worker, or about an end of a run, needs.
 const FEW: usize = 20;
@@ -21,6 +23,8 @@ const PATTERN_MIN: usize = 12;
 const PER_WINDOW: f64 = 8.0;
 /// Standard deviations beyond which losses are not independent.
 const FAR: f64 = 4.5;
+/// Frames that a bucket is held against.
+const BUCKET_MAX: usize = 100_000;
 /// Agreement of a bucket with losses above which it explains them.
 const AGREES: f64 = 0.3;
 
@@ -35,7 +39,7 @@ struct Row {
 }
 
 /// Finds what explains the losses; `altered` frames came with another payload, and are not lost.
-pub(crate) fn look(evidence: &Evidence, altered: u64, found: &mut Vec<Found>) {
+pub(crate) fn look(evidence: &Evidence, altered: u64, found: &mut Vec<CauseFound>) {
     let mut rows = rows(evidence);
     let lost = rows.iter().filter(|row| !row.came).count();
     if rows.len() == lost || lost as u64 <= altered {
@@ -43,6 +47,10 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, found: &mut Vec<Found>) {
     }
     by_worker(&mut rows, found);
     by_length(&mut rows, found);
+    let lost = rows.iter().filter(|row| !row.came).count();
+    if is_overrun(found, lost as u64) {
+        return;
+    }
     by_time(&mut rows, evidence, found);
     // Of what is left the altered ones are some.
     let lost = rows.iter().filter(|row| !row.came).count();
@@ -52,7 +60,7 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, found: &mut Vec<Found>) {
 }
 
 fn rows(evidence: &Evidence) -> Vec<Row> {
-    let came: HashSet<PacketId> = evidence.arrived.packet.iter().flatten().copied().collect();
+    let came: HashSet<PacketId, Quick> = evidence.arrived.packet.iter().flatten().copied().collect();
     let sent = &evidence.sent;
     let mut rows: Vec<Row> = (0..sent.packet.len())
         .filter_map(|i| {
@@ -66,7 +74,7 @@ fn rows(evidence: &Evidence) -> Vec<Row> {
 }
 
 /// Workers none of whose frames came.
-fn by_worker(rows: &mut Vec<Row>, found: &mut Vec<Found>) {
+fn by_worker(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
     let mut of: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
     for row in rows.iter() {
         let (sent, came) = of.entry(row.worker).or_default();
@@ -83,7 +91,7 @@ fn by_worker(rows: &mut Vec<Row>, found: &mut Vec<Found>) {
     let frames: usize = silent.iter().map(|(_, (sent, _))| sent).sum();
     let names: Vec<_> = silent.iter().map(|(worker, _)| worker.to_string()).collect();
     let first = rows.iter().find(|row| silent.iter().any(|(worker, _)| **worker == row.worker));
-    let mut proofs = vec![Proof::new(
+    let mut proofs = vec![EvidenceItem::new(
         "sent.parquet, received.parquet",
         format!(
             "none of {frames} frames of worker {} came; of the others {} of {} did",
@@ -93,7 +101,7 @@ fn by_worker(rows: &mut Vec<Row>, found: &mut Vec<Found>) {
         ),
     )];
     proofs.extend(first.map(|row| {
-        Proof::new(
+        EvidenceItem::new(
             "device table",
             format!(
                 "look for the entry of worker {}: its number {} was the first that is missing",
@@ -101,13 +109,13 @@ fn by_worker(rows: &mut Vec<Row>, found: &mut Vec<Found>) {
             ),
         )
     }));
-    found.push(Found::new(&WORKER_UNKNOWN, Certainty::Certain, frames as u64, proofs));
+    found.push(CauseFound::new(&WORKER_UNKNOWN, Certainty::Certain, frames as u64, proofs));
     let gone: HashSet<u32> = silent.iter().map(|(worker, _)| **worker).collect();
     rows.retain(|row| !gone.contains(&row.worker));
 }
 
 /// Lengths above which no frame came.
-fn by_length(rows: &mut Vec<Row>, found: &mut Vec<Found>) {
+fn by_length(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
     let Some(longest) = rows.iter().filter(|row| row.came).map(|row| row.bytes).max() else { return };
     let longer: Vec<u32> = rows.iter().filter(|row| row.bytes > longest).map(|row| row.bytes).collect();
     let within = rows.len() - longer.len();
@@ -121,13 +129,13 @@ fn by_length(rows: &mut Vec<Row>, found: &mut Vec<Found>) {
         "none of {} frames of {shortest} B and more came; {came} of {within} of up to {longest} B did",
         longer.len()
     );
-    let proof = Proof::new("sent.parquet, received.parquet", says);
-    found.push(Found::new(&TOO_LONG, Certainty::Certain, longer.len() as u64, vec![proof]));
+    let proof = EvidenceItem::new("sent.parquet, received.parquet", says);
+    found.push(CauseFound::new(&TOO_LONG, Certainty::Certain, longer.len() as u64, vec![proof]));
     rows.retain(|row| row.bytes <= longest);
 }
 
 /// Runs of losses at the beginning and at the end.
-fn by_time(rows: &mut Vec<Row>, evidence: &Evidence, found: &mut Vec<Found>) {
+fn by_time(rows: &mut Vec<Row>, evidence: &Evidence, found: &mut Vec<CauseFound>) {
     let (Some(first), Some(last)) = (rows.iter().position(|row| row.came), rows.iter().rposition(|row| row.came))
     else {
         return;
@@ -145,11 +153,11 @@ fn by_time(rows: &mut Vec<Row>, evidence: &Evidence, found: &mut Vec<Found>) {
             at(&rows[first]),
             middle.len()
         );
-        found.push(Found::new(
+        found.push(CauseFound::new(
             &DEVICE_LATE_START,
             Certainty::Certain,
             head as u64,
-            vec![Proof::new("sent.parquet", says)],
+            vec![EvidenceItem::new("sent.parquet", says)],
         ));
     }
     if odd(tail) {
@@ -158,11 +166,11 @@ fn by_time(rows: &mut Vec<Row>, evidence: &Evidence, found: &mut Vec<Found>) {
             at(&rows[last]),
             middle.len()
         );
-        found.push(Found::new(
+        found.push(CauseFound::new(
             &DEVICE_STOPPED,
             Certainty::Certain,
             tail as u64,
-            vec![Proof::new("sent.parquet", says)],
+            vec![EvidenceItem::new("sent.parquet", says)],
         ));
     }
     let keep = if odd(head) { first } else { 0 }..if odd(tail) { last + 1 } else { rows.len() };
@@ -191,6 +199,7 @@ fn evenness(lost: &[bool]) -> Option<(f64, f64)> {
 /// How well a bucket of tokens that fills at the rate that passed says which frames are lost: 0 as chance does, 1 always. The best of
 /// several sizes and rates.
 fn bucket(rows: &[Row]) -> f64 {
+    let rows = &rows[..rows.len().min(BUCKET_MAX)];
     let (n, passed) = (rows.len() as f64, rows.iter().filter(|row| row.came).count() as f64);
     let span = (rows[rows.len() - 1].t_ps - rows[0].t_ps) as f64;
     let mut best = 0.0f64;
@@ -217,17 +226,19 @@ fn bucket(rows: &[Row]) -> f64 {
 }
 
 /// What is left: limited, in bursts, or independent.
-fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> Option<Found> {
+fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> Option<CauseFound> {
     let gone = lost as u64 - altered;
-    let mut proofs =
-        vec![Proof::new("sent.parquet, received.parquet", format!("{lost} of {} frames are missing", rows.len()))];
+    let mut proofs = vec![EvidenceItem::new(
+        "sent.parquet, received.parquet",
+        format!("{lost} of {} frames are missing", rows.len()),
+    )];
     proofs.extend(
         evidence
             .device(&["dropped", "full", "overrun"])
-            .map(|(name, value)| Proof::new(format!("device counter {name}"), value.to_string())),
+            .map(|(name, value)| EvidenceItem::new(format!("device counter {name}"), value.to_string())),
     );
     if lost < PATTERN_MIN {
-        return Some(Found::new(&DROPPED_AT_RANDOM, Certainty::Possible, gone, proofs));
+        return Some(CauseFound::new(&DROPPED_AT_RANDOM, Certainty::Possible, gone, proofs));
     }
     // A queue or a bucket that fills takes everything at first.
     let first = rows.iter().position(|row| !row.came)?;
@@ -236,7 +247,7 @@ fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> O
     let flags: Vec<bool> = lossy.iter().map(|row| !row.came).collect();
     let (bucket, evenness) = (bucket(lossy), evenness(&flags));
     let even = evenness.map_or(0.0, |(_, deviations)| deviations);
-    proofs.push(Proof::new(
+    proofs.push(EvidenceItem::new(
         "pattern of losses",
         format!(
             "{}; a limit of rate says which frames are lost with an agreement of {bucket:.2}",
@@ -249,28 +260,28 @@ fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> O
     let (cause, certainty) = if even < -FAR || bucket > AGREES.max(FAR / (lost as f64).sqrt()) {
         let seconds = (lossy[lossy.len() - 1].t_ps - lossy[0].t_ps) as f64 / 1e12;
         let rate = lossy.iter().filter(|row| row.came).count() as f64 / seconds.max(1e-9);
-        proofs.push(Proof::new("received.parquet", format!("{rate:.0} frames/s passed while frames were lost")));
+        proofs.push(EvidenceItem::new("received.parquet", format!("{rate:.0} frames/s passed while frames were lost")));
         (&RATE_LIMITED, Certainty::Likely)
     } else if even > FAR {
         let longest = flags.split(|lost| !lost).map(<[bool]>::len).max().unwrap_or(0);
-        proofs.push(Proof::new("sent.parquet", format!("up to {longest} missing in a row")));
+        proofs.push(EvidenceItem::new("sent.parquet", format!("up to {longest} missing in a row")));
         (&DROPPED_IN_BURSTS, Certainty::Likely)
     } else if evenness.is_some() && even.abs() < FAR {
-        proofs.push(Proof::new("sent.parquet", format!("{:.2} % missing, at any time and load", dense * 100.0)));
+        proofs.push(EvidenceItem::new("sent.parquet", format!("{:.2} % missing, at any time and load", dense * 100.0)));
         (&DROPPED_AT_RANDOM, Certainty::Likely)
     } else {
         (&DROPPED_AT_RANDOM, Certainty::Possible)
     };
-    Some(Found::new(cause, certainty, gone, proofs))
+    Some(CauseFound::new(cause, certainty, gone, proofs))
 }
 
 /// Frames that came after others that were sent later: `unlike` frames changed on the way, and perhaps their names.
-pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<Found> {
+pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<CauseFound> {
     let sent = &evidence.sent;
-    let times: HashMap<PacketId, i64> =
+    let times: HashMap<PacketId, i64, Quick> =
         sent.packet.iter().zip(&sent.sent_ps).filter_map(|(packet, t)| Some((*packet, (*t)?))).collect();
     let mut latest: Option<(i64, PacketId)> = None;
-    let (mut seen, mut first, mut behind) = (HashSet::new(), None, 0);
+    let (mut seen, mut first, mut behind) = (HashSet::<PacketId, Quick>::default(), None, 0);
     for (row, packet) in evidence.arrived.packet.iter().enumerate() {
         let Some(packet) = packet.filter(|packet| seen.insert(*packet)) else { continue };
         let Some(t) = times.get(&packet) else { continue };
@@ -290,11 +301,11 @@ pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<Found> {
         after.seq(),
         after.worker()
     );
-    let proof = Proof::packet("received.parquet, by rows", row as u64 + 1, says);
+    let proof = EvidenceItem::packet("received.parquet, by rows", row as u64 + 1, says);
     // Ends with several queues have no order between them.
     let sure = unlike == 0 && evidence.manifest.queues.is_empty();
     let certainty = if sure { Certainty::Likely } else { Certainty::Possible };
-    Some(Found::new(&REORDERED, certainty, behind, vec![proof]))
+    Some(CauseFound::new(&REORDERED, certainty, behind, vec![proof]))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::cause::{ACKS_LOST, COPIES, NOT_MERGED, WORKER_NOT_MERGED, WORKER_UNKNOWN};
 use crate::crossing::Crossing;
 use crate::evidence::Evidence;
-use crate::finding::{Certainty, Found, Proof};
+use crate::finding::{CauseFound, Certainty, EvidenceItem};
 
 /// Fewest packets about which something is said.
 const FEW: u64 = 20;
@@ -21,14 +21,19 @@ struct Share {
 }
 
 /// Finds what is wrong with merging.
-pub(crate) fn look(evidence: &Evidence, crossing: Option<&Crossing>, found: &mut Vec<Found>) {
+pub(crate) fn look(evidence: &Evidence, crossing: Option<&Crossing>, found: &mut Vec<CauseFound>) {
     let shares = shares(evidence, crossing);
     let (alone, merged) =
         shares.iter().fold((0, 0), |(alone, merged), share| (alone + share.alone, merged + share.merged));
     let (left, came) = (evidence.left(), alone + merged);
     if merged == 0 && came >= 50 && came + left / 10 < left {
         let says = format!("all {came} packets hold one update each, and {left} were sent");
-        found.push(Found::new(&NOT_MERGED, Certainty::Likely, left - came, vec![Proof::new("received.parquet", says)]));
+        found.push(CauseFound::new(
+            &NOT_MERGED,
+            Certainty::Likely,
+            left - came,
+            vec![EvidenceItem::new("received.parquet", says)],
+        ));
     }
     if merged == 0 {
         return;
@@ -48,10 +53,10 @@ pub(crate) fn look(evidence: &Evidence, crossing: Option<&Crossing>, found: &mut
             names.join(", ")
         );
         let proofs = vec![
-            Proof::new("received.parquet", says),
-            Proof::new("device table", format!("the cluster of {}", names.join(", "))),
+            EvidenceItem::new("received.parquet", says),
+            EvidenceItem::new("device table", format!("the cluster of {}", names.join(", "))),
         ];
-        found.push(Found::new(&WORKER_NOT_MERGED, Certainty::Certain, packets, proofs));
+        found.push(CauseFound::new(&WORKER_NOT_MERGED, Certainty::Certain, packets, proofs));
     }
     let mean = came as f64 / shares.len().max(1) as f64;
     let gone: Vec<_> =
@@ -63,7 +68,12 @@ pub(crate) fn look(evidence: &Evidence, crossing: Option<&Crossing>, found: &mut
             "no packet is of {}, who sent {frames}; others are the newest of {mean:.0} packets each",
             names.join(", ")
         );
-        found.push(Found::new(&WORKER_UNKNOWN, Certainty::Likely, frames, vec![Proof::new("received.parquet", says)]));
+        found.push(CauseFound::new(
+            &WORKER_UNKNOWN,
+            Certainty::Likely,
+            frames,
+            vec![EvidenceItem::new("received.parquet", says)],
+        ));
     }
 }
 
@@ -100,33 +110,35 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
 }
 
 /// Packets that came again.
-pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option<Found> {
+pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option<CauseFound> {
     let counted = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.duplicates);
     let seen = crossing.map(|crossing| &crossing.copies).filter(|copies| copies.frames > 0);
     let frames = counted.max(seen.map_or(0, |copies| copies.frames));
     if frames == 0 || evidence.is_results() {
         return None;
     }
-    let proof = seen.map(|copies| Proof::packet("tap of the server", copies.first, copies.says.clone()));
-    let proofs =
-        [Proof::new("received.parquet", format!("{frames} packets came again"))].into_iter().chain(proof).collect();
-    Some(Found::new(&COPIES, Certainty::Certain, frames, proofs))
+    let proof = seen.map(|copies| EvidenceItem::packet("tap of the server", copies.first, copies.says.clone()));
+    let proofs = [EvidenceItem::new("received.parquet", format!("{frames} packets came again"))]
+        .into_iter()
+        .chain(proof)
+        .collect();
+    Some(CauseFound::new(&COPIES, Certainty::Certain, frames, proofs))
 }
 
 /// Answers that the server sent and that did not come.
-pub(crate) fn answers(evidence: &Evidence) -> Option<Found> {
+pub(crate) fn answers(evidence: &Evidence) -> Option<CauseFound> {
     let counters = &evidence.manifest.counters;
     let missing = counters.acks_sent.saturating_sub(counters.acks_received);
     let whole =
         evidence.manifest.part.is_none() && evidence.interface("workers").is_none_or(|counts| counts.state != "down");
     (whole && missing > (counters.acks_sent / 100).max(5)).then(|| {
         let says = format!("{} answers were sent, {} came", counters.acks_sent, counters.acks_received);
-        let mut proofs = vec![Proof::new("manifest.json, counters", says)];
+        let mut proofs = vec![EvidenceItem::new("manifest.json, counters", says)];
         proofs.extend(
             evidence
                 .device(&["back_received", "back_sent"])
-                .map(|(name, n)| Proof::new(format!("device counter {name}"), n.to_string())),
+                .map(|(name, n)| EvidenceItem::new(format!("device counter {name}"), n.to_string())),
         );
-        Found::new(&ACKS_LOST, Certainty::Certain, missing, proofs)
+        CauseFound::new(&ACKS_LOST, Certainty::Certain, missing, proofs)
     })
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::cause::{COPIES, DEVICE_STOPPED, RESULTS_LOST, RESULTS_TO_SOME};
 use crate::evidence::Evidence;
-use crate::finding::{Certainty, Found, Proof};
+use crate::finding::{CauseFound, Certainty, EvidenceItem};
+use crate::frame::Quick;
+use crate::hosts::is_overrun;
 
 /// Fewest results of others before a worker without any is conspicuous.
 const FEW: u64 = 8;
@@ -21,10 +23,10 @@ struct Block {
 }
 
 /// Finds why results are missing, or are too many.
-pub(crate) fn look(evidence: &Evidence, found: &mut Vec<Found>) {
+pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     let workers = evidence.manifest.clusters.len().max(1) as u32;
     let (sent, results) = (&evidence.sent, &evidence.results);
-    let mut blocks: HashMap<u32, Block> = HashMap::new();
+    let mut blocks: HashMap<u32, Block, Quick> = HashMap::default();
     let mut repeats = 0;
     for (packet, t) in sent.packet.iter().zip(&sent.sent_ps) {
         let Some(t) = *t else { continue };
@@ -49,15 +51,22 @@ pub(crate) fn look(evidence: &Evidence, found: &mut Vec<Found>) {
     }
     if again > repeats {
         let says = format!("{again} results came again, and {repeats} contributions had been repeated");
-        found.push(Found::new(&COPIES, Certainty::Certain, again - repeats, vec![Proof::new("results.parquet", says)]));
+        found.push(CauseFound::new(
+            &COPIES,
+            Certainty::Certain,
+            again - repeats,
+            vec![EvidenceItem::new("results.parquet", says)],
+        ));
     }
     let most = of_worker.values().max().copied().unwrap_or(0);
     let without: Vec<_> = of_worker.iter().filter(|(_, n)| **n == 0).map(|(worker, _)| worker.to_string()).collect();
     if most >= FEW && !without.is_empty() {
         let says = format!("worker {} had no result, and others up to {most}", without.join(", "));
-        let proofs =
-            vec![Proof::new("results.parquet", says), Proof::new("device table", "the members of the multicast group")];
-        found.push(Found::new(&RESULTS_TO_SOME, Certainty::Certain, most * without.len() as u64, proofs));
+        let proofs = vec![
+            EvidenceItem::new("results.parquet", says),
+            EvidenceItem::new("device table", "the members of the multicast group"),
+        ];
+        found.push(CauseFound::new(&RESULTS_TO_SOME, Certainty::Certain, most * without.len() as u64, proofs));
         return;
     }
     missing(&blocks, workers, found);
@@ -65,10 +74,10 @@ pub(crate) fn look(evidence: &Evidence, found: &mut Vec<Found>) {
 }
 
 /// Blocks to which all contributed and of which nobody, or not everybody, had a result.
-fn missing(blocks: &HashMap<u32, Block>, workers: u32, found: &mut Vec<Found>) {
+fn missing(blocks: &HashMap<u32, Block, Quick>, workers: u32, found: &mut Vec<CauseFound>) {
     let complete = || blocks.iter().filter(|(_, block)| block.contributions >= workers && block.results < workers);
     let all = complete().count() as u64;
-    if all == 0 {
+    if all == 0 || is_overrun(found, all) {
         return;
     }
     // A device takes one frame after the other: what is overtaken by later sums is lost, and where it stops, nothing is.
@@ -82,27 +91,27 @@ fn missing(blocks: &HashMap<u32, Block>, workers: u32, found: &mut Vec<Found>) {
     let says = format!(
         "{all} sums to which all {workers} workers contributed came to nobody or not to all ({partly}); the first is block {first}; {early} of them were complete before others that came"
     );
-    let proofs = vec![Proof::new("sent.parquet, results.parquet", says)];
+    let proofs = vec![EvidenceItem::new("sent.parquet, results.parquet", says)];
     match (early, all) {
-        (0, 4..) => found.push(Found::new(&DEVICE_STOPPED, Certainty::Likely, all * u64::from(workers), proofs)),
+        (0, 4..) => found.push(CauseFound::new(&DEVICE_STOPPED, Certainty::Likely, all * u64::from(workers), proofs)),
         (0, _) => {
-            found.push(Found::new(&RESULTS_LOST, Certainty::Possible, all * u64::from(workers), proofs.clone()));
-            found.push(Found::new(&DEVICE_STOPPED, Certainty::Possible, all * u64::from(workers), proofs));
+            found.push(CauseFound::new(&RESULTS_LOST, Certainty::Possible, all * u64::from(workers), proofs.clone()));
+            found.push(CauseFound::new(&DEVICE_STOPPED, Certainty::Possible, all * u64::from(workers), proofs));
         }
-        _ => found.push(Found::new(&RESULTS_LOST, Certainty::Likely, all * u64::from(workers), proofs)),
+        _ => found.push(CauseFound::new(&RESULTS_LOST, Certainty::Likely, all * u64::from(workers), proofs)),
     }
 }
 
 /// Contributions that workers had to repeat. Who repeats without need gets a second result.
-fn of_repeats(repeats: u64, again: u64, found: &mut Vec<Found>) {
+fn of_repeats(repeats: u64, again: u64, found: &mut Vec<CauseFound>) {
     let needed = repeats.saturating_sub(again);
     if needed >= 3 && !found.iter().any(|found| found.cause == &RESULTS_LOST) {
         let says = format!("{repeats} contributions were sent again; {again} of them had been in a result already");
-        found.push(Found::new(
+        found.push(CauseFound::new(
             &RESULTS_LOST,
             Certainty::Likely,
             needed,
-            vec![Proof::new("sent.parquet, attempt", says)],
+            vec![EvidenceItem::new("sent.parquet, attempt", says)],
         ));
     }
 }

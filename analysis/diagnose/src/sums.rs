@@ -11,7 +11,7 @@ use pktgen_wire::wire::sight::{self, Look, Sight, What, look};
 use crate::cause::{
     ADDS_WRONGLY, BITS_FLIPPED, BYTE_ORDER, CONTRIBUTION_MISSING, CONTRIBUTION_TWICE, Cause, SATURATED, STALE_SUM,
 };
-use crate::finding::{Certainty, Found, Proof};
+use crate::finding::{CauseFound, Certainty, EvidenceItem};
 
 /// Wrong results that are looked at.
 const WRONG_MAX: usize = 256;
@@ -56,7 +56,7 @@ fn values(datagram: &sight::Datagram, sight: &Sight) -> Option<Vec<i32>> {
 }
 
 /// Looks at every result in the capture at `path`; adds what is wrong with the sums.
-pub(crate) fn look_at(path: &Path, formats: Formats, reported: u64, found: &mut Vec<Found>) -> Result<()> {
+pub(crate) fn look_at(path: &Path, formats: Formats, reported: u64, found: &mut Vec<CauseFound>) -> Result<()> {
     let mut all = Reckoning {
         formats,
         blocks: HashMap::new(),
@@ -118,7 +118,7 @@ impl Reckoning<'_> {
         self.last.insert((true, key.1), values);
     }
 
-    fn conclude(self, reported: u64, found: &mut Vec<Found>) {
+    fn conclude(self, reported: u64, found: &mut Vec<CauseFound>) {
         let mut by: BTreeMap<&'static str, Vec<&Wrong>> = BTreeMap::new();
         // One flipped bit may be an addition of a power of two, and is one where others are wrong by more.
         let single = |wrong: &&Wrong| wrong.cause == &BITS_FLIPPED && wrong.bits == 1;
@@ -143,7 +143,12 @@ impl Reckoning<'_> {
             let certainty = if unsure { Certainty::Possible } else { Certainty::Likely };
             let says = format!("{}; {n} of {} results that were made again are wrong so", first.says, self.checked);
             let explains = (reported.max(all) * n / all).max(n);
-            found.push(Found::new(cause, certainty, explains, vec![Proof::packet(place.clone(), first.number, says)]));
+            found.push(CauseFound::new(
+                cause,
+                certainty,
+                explains,
+                vec![EvidenceItem::packet(place.clone(), first.number, says)],
+            ));
         }
     }
 }

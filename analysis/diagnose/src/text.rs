@@ -25,9 +25,9 @@ pub fn text(diagnosis: &Diagnosis) -> String {
         let _ = writeln!(out, "{text}");
     };
     line(match diagnosis.answer() {
-        crate::Answer::Healthy => "nothing is wrong".into(),
-        crate::Answer::Found => format!("cause: {}", diagnosis.causes[0].cause.code),
-        crate::Answer::CannotTell => "cannot tell".into(),
+        crate::Conclusion::Healthy => "nothing is wrong".into(),
+        crate::Conclusion::Found => format!("cause: {}", diagnosis.causes[0].cause.code),
+        crate::Conclusion::CannotTell => "cannot tell".into(),
     });
     for symptom in &diagnosis.symptoms {
         line(format!("symptom    {}: {}", symptom.code, symptom.text));

@@ -8,7 +8,7 @@ use super::AllowLaunch;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Exit codes: 0 nothing is wrong; 1 a cause is likely or certain; 2 usage or configuration; 3 the run cannot be read;\n\
+Exit codes: 0 nothing is wrong; 1 a cause is likely or certain; 2 usage, configuration or a damaged run;\n\
 4 something is wrong and the cause cannot be told. docs/diagnose.md has the causes.")]
 pub(crate) struct Diagnose {
     /// Run dir, or an experiment file (TOML) that is to run here

@@ -1,7 +1,7 @@
 //! `pktgen diagnose`: why nothing, too little or wrong sums come back.
 
 use pktgen_core::{Error, Result};
-use pktgen_diagnose::{Answer, Certainty, DIAGNOSIS, Diagnosis, Proof, Symptom, diagnose, json, list, text};
+use pktgen_diagnose::{Certainty, Conclusion, DIAGNOSIS, Diagnosis, EvidenceItem, Symptom, diagnose, json, list, text};
 use pktgen_doctor::{Host, Level, judge};
 use pktgen_realtime::driver::real_time::Roles;
 use pktgen_realtime::run::Experiment;
@@ -35,9 +35,9 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
         false => ui.result(text(&found).trim_end()),
     }
     Ok(match found.answer() {
-        Answer::Healthy => 0,
-        Answer::Found => 1,
-        Answer::CannotTell => CANNOT_TELL,
+        Conclusion::Healthy => 0,
+        Conclusion::Found => 1,
+        Conclusion::CannotTell => CANNOT_TELL,
     })
 }
 
@@ -50,17 +50,17 @@ fn of_experiment(experiment: &Experiment, may_launch: bool) -> Result<Diagnosis>
     for finding in findings {
         if finding.level == Level::Cannot {
             let says = format!("{}: {}; {}", finding.value, finding.why, finding.remedy);
-            found.add("cannot_run", Certainty::Certain, Proof::new(finding.subject.as_str(), says));
+            found.add("cannot_run", Certainty::Certain, EvidenceItem::new(finding.subject.as_str(), says));
         }
     }
     if launches && may_launch {
         for run in &experiment.runs[..1] {
             match experiment.check_device(run, &stop_flag()) {
                 Err(Error::Invalid(why)) => {
-                    found.add("device_not_ready", Certainty::Certain, Proof::new("pktgen target check", why))
+                    found.add("device_not_ready", Certainty::Certain, EvidenceItem::new("pktgen target check", why))
                 }
                 Err(Error::Host(why)) => {
-                    found.add("cannot_run", Certainty::Certain, Proof::new("pktgen target check", why))
+                    found.add("cannot_run", Certainty::Certain, EvidenceItem::new("pktgen target check", why))
                 }
                 other => drop(other?),
             }

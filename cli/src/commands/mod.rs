@@ -18,6 +18,7 @@ mod experiment;
 mod explain;
 mod find_rate;
 mod history;
+mod init;
 mod list;
 mod live;
 mod merge;
@@ -58,6 +59,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Place(args) => place::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),
         Command::Certify(args) => certify::run(args, ui),
+        Command::Init(args) => init::run(args, ui),
         Command::Diagnose(args) => diagnose::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),
         Command::Device(args) => device::run(args, ui),

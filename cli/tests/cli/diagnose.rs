@@ -214,7 +214,7 @@ fn arguments_and_damaged_runs_are_refused() {
     let dir = folder.path().display().to_string();
     for (words, code, says) in [
         (&["diagnose"][..], 2, "RUN|EXPERIMENT"),
-        (&["diagnose", &dir][..], 3, "manifest.json"),
+        (&["diagnose", &dir][..], 2, "manifest.json"),
         (&["diagnose", &dir, "--set", "seed=1"][..], 2, "--set"),
         (&["diagnose", "no-such.toml"][..], 2, "no-such.toml"),
     ] {

@@ -29,6 +29,7 @@ mod fuzz;
 mod fuzzing;
 mod guide;
 mod import;
+mod init;
 mod judges;
 mod launch;
 mod learning;

@@ -348,10 +348,11 @@ fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
         all.write(name, &format!("{bench}\n[target.launch]\n{launch}\n{ready}\n"));
     }
     let own = "mount -t sysfs sysfs /sys && ip link add name x0 type veth peer name x1 && ip link set x0 up && ip link set x1 up";
+    let init = "--json init made --device switchml --workers-if x0 --workers 4 --rate 1Gbps";
     let count = "--json -q capture --iface x0 --for 100ms";
     let check = "--json -q target check --allow-launch";
     let script = format!(
-        "{own} && \"$0\" {count} --count-only && \"$0\" {count} --kind af_packet --out captured && \
+        "{own} && \"$0\" {init} && \"$0\" {count} --count-only && \"$0\" {count} --kind af_packet --out captured && \
          {{ \"$0\" {check} dead.toml; \"$0\" {check} started.toml; }}"
     );
     let inside = Command::new("unshare")
@@ -364,7 +365,7 @@ fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
         Err(why) => why.to_string(),
     };
     skip(Need::Xdp, "the shape of captures and of launched devices", why);
-    left_out.extend(["captured", "counted", "device_start"]);
+    left_out.extend(["captured", "counted", "device_start", "initiated"]);
 }
 
 /// What became of a kind since `kept` was written.

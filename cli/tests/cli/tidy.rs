@@ -92,7 +92,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     (
         "replay/doctor/src",
         "CHECKS",
-        &["answers", "examine", "experiment", "finding", "host", "needs", "testing", "tests", "text"],
+        &["answers", "choice", "examine", "experiment", "finding", "host", "needs", "testing", "tests", "text"],
     ),
     ("analysis/records/src/metric", "METRICS", &[]),
     ("analysis/report/src/report", "REPORTS", &[]),

@@ -10,6 +10,7 @@ mod answers;
 mod bpf;
 mod buffers;
 mod capabilities;
+mod choice;
 mod clock_source;
 mod cores;
 mod examine;
@@ -37,6 +38,7 @@ mod xdp;
 use pktgen_core::registry::Named;
 
 pub use answers::{Card, HostQueries, Live, Offloads, Spread, StampSupport};
+pub use choice::choices;
 pub use examine::{View, examine};
 pub use experiment::{Suitability, judge};
 pub use finding::{Finding, Level};

@@ -194,8 +194,7 @@ pub(super) fn run(
     let changes = steering.map(Steering::end).unwrap_or_default();
     let (mut outcome, failure) = driven?;
     // Before the device goes, and its cables with it.
-    manifest.interfaces = interfaces.iter().map(|(end, before)| counted(*end, before, &outcome.frames)).collect();
-    manifest.host.extend(links(&manifest.interfaces));
+    count_interfaces(&interfaces, &outcome.frames, manifest);
     dismiss(device, &mut outcome);
     let summary = Summary::of(&outcome, reacts, transport.pacing == Pacing::Deadlines);
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
@@ -293,6 +292,16 @@ fn open_interfaces(transport: &TransportPlan, roles: Roles) -> Vec<(End, Interfa
 fn counted(end: End, before: &InterfaceReading, frames: &[(String, WireCounters)]) -> InterfaceCounts {
     let own = frames.iter().find(|(name, _)| name == end.name()).map(|(_, own)| *own).unwrap_or_default();
     InterfaceCounts { sent: own.sent, received: own.received, ..before.since(end.name()) }
+}
+
+/// Counters and links of interfaces, for the manifest.
+fn count_interfaces(
+    interfaces: &[(End, InterfaceReading)],
+    frames: &[(String, WireCounters)],
+    manifest: &mut Manifest,
+) {
+    manifest.interfaces = interfaces.iter().map(|(end, before)| counted(*end, before, frames)).collect();
+    manifest.host.extend(links(&manifest.interfaces));
 }
 
 /// What links carry, by end, where interfaces say it.
