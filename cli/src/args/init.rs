@@ -11,7 +11,7 @@ refused. Without a terminal nothing is asked: a flag that is missing is an error
 pub(crate) struct Init {
     /// Folder for experiment.toml and device.toml; must be new or empty
     pub(crate) out: PathBuf,
-    /// Device: a profile of pktgen device list, the path of one, or a system (olaf, switchml, trio_ml, libra, forward)
+    /// Device: a profile of pktgen device list, the path of one, or a system (olaf, switchml, trio_ml, libra)
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
     /// Interface of the workers

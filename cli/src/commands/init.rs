@@ -10,6 +10,7 @@ use pktgen_core::{Error, Result};
 use pktgen_doctor::{Finding, Host, Level, choices, judge, text};
 use pktgen_realtime::driver::real_time::Roles;
 use pktgen_registry::all;
+use pktgen_wire::device::plan::Template;
 use pktgen_wire::device::shipped::SHIPPED;
 use pktgen_wire::device::{Profile, open as open_profile};
 use serde_json::json;
@@ -24,70 +25,30 @@ const EXPERIMENT: &str = "experiment.toml";
 const DEVICE: &str = "device.toml";
 /// Exit code of what cannot run on this host.
 const CANNOT: u8 = 3;
-/// Systems, and the profile that ships for each.
-const SYSTEMS: &[(&str, &str)] = &[
-    ("olaf", "alveo-u55c-olaf"),
-    ("switchml", "tofino-switchml"),
-    ("trio_ml", "mx480-trio-ml"),
-    ("libra", "tofino-libra"),
-    ("forward", "generic"),
-];
-
-/// What a system needs of an experiment.
-struct Shape {
-    server: bool,
-    workers: u32,
-    rate: &'static str,
-    /// The experiment without name, device and interfaces; `WORKERS` and the like are replaced.
-    text: &'static str,
-}
-
-const OLAF: Shape = Shape {
+/// Of devices that only forward.
+static FORWARD: Template = Template {
     server: true,
     workers: 9,
     rate: "20Mbps",
-    text: "[workload]\nkind = \"rl\"\nclusters = CLUSTERS\nworkers_per_cluster = PER_CLUSTER\nupdates = 500\nbytes = \"256B\"\n\n\
-           [schedule]\nkind = \"constant\"\njitter = 0.3\noffered = RATE\n\n\
-           [format]\nlanes = true                 # payloads name the updates in a packet\n\n\
-           [topology]\nkind = \"bottleneck\"\nrate = RATE                  # of the device's output: what it cannot send, it merges\n\n\
-           [target]\nprogram = \"olaf\"\nqueue = \"olaf\"\n",
-};
-const FORWARD: Shape = Shape {
+    strict: false,
     text: "[workload]\nkind = \"rl\"\nclusters = CLUSTERS\nworkers_per_cluster = PER_CLUSTER\nupdates = 500\nbytes = \"256B\"\n\n\
            [schedule]\nkind = \"constant\"\njitter = 0.3\noffered = RATE\n\n\
            [topology]\nkind = \"bottleneck\"\nrate = RATE\n\n\
            [target]\nprogram = \"forward\"\nqueue = \"fifo\"\n",
-    ..OLAF
-};
-const SWITCHML: Shape = Shape {
-    server: false,
-    workers: 4,
-    rate: "1Gbps",
-    text: "[workload]\nkind = \"dense\"\nmodel = \"resnet50\"\nscale = 0.01\nworkers = WORKERS\niterations = 5\nelements = 256\n\
-           compute = \"1ms\"\n\n[topology]\nkind = \"rack\"\n\n[endpoint]\nworkers = \"switchml\"\npool = 32\n\n[target]\n",
-};
-const TRIO_ML: Shape = Shape {
-    text: "[workload]\nkind = \"dense\"\nmodel = \"resnet50\"\nscale = 0.01\nworkers = WORKERS\niterations = 5\nelements = 256\n\
-           compute = \"1ms\"\n\n[topology]\nkind = \"rack\"\n\n[endpoint]\nworkers = \"trio_ml\"\nwindow = 32\n\n[target]\n",
-    ..SWITCHML
-};
-const LIBRA: Shape = Shape {
-    server: true,
-    text: "[workload]\nkind = \"sparse\"\nmodel = \"oa\"\nscale = 0.1\nworkers = WORKERS\niterations = 10\ncompute = \"1ms\"\n\n\
-           [topology]\nkind = \"star\"\n\n[endpoint]\nworkers = \"libra\"\nwindow = 128\ncold_window = 128\ntimeout = \"20ms\"\n\n\
-           [target]\nprogram = \"libra\"\nresult_timeout = \"20ms\"\n",
-    ..SWITCHML
 };
 
-/// The shape of the experiments of a device.
-fn shape_of(profile: &Profile) -> &'static Shape {
-    match profile.planner.name() {
-        "olaf" => &OLAF,
-        "switchml" => &SWITCHML,
-        "trio_ml" => &TRIO_ML,
-        "libra" => &LIBRA,
-        _ => &FORWARD,
-    }
+/// The experiment of a device.
+fn template(profile: &Profile) -> &'static Template {
+    profile.planner.template().unwrap_or(&FORWARD)
+}
+
+/// The profile of this name, of this path, or the first that ships for this system.
+fn device_of(device: &str) -> Result<(String, Profile)> {
+    let protocols = &all().protocols;
+    let of_system =
+        |name: &&str| open_profile(name, "--device", protocols).is_ok_and(|own| own.planner.name() == device);
+    let name = SHIPPED.iter().map(|(name, _)| *name).find(of_system).unwrap_or(device);
+    Ok((name.to_owned(), open_profile(name, "--device", protocols)?))
 }
 
 /// Who answers: the flags, else the person at the terminal, else nobody.
@@ -154,12 +115,11 @@ struct Chosen {
 
 fn choose(args: Init, answers: &Answers) -> Result<(Chosen, Profile)> {
     let names: Vec<_> = SHIPPED.iter().map(|(name, _)| *name).collect();
-    let systems: Vec<_> = SYSTEMS.iter().map(|(name, _)| *name).collect();
+    let systems: Vec<_> = all().protocols.planners.iter().map(|planner| planner.name()).collect();
     let known = format!("a profile: {}; a system: {}; or the path of a profile", names.join(", "), systems.join(", "));
     let device = answers.of("device", args.device, "device", Some("generic"), &known)?;
-    let device = SYSTEMS.iter().find(|(name, _)| *name == device).map_or(device, |(_, profile)| (*profile).to_owned());
-    let profile = open_profile(&device, "--device", &all().protocols)?;
-    let shape = shape_of(&profile);
+    let (device, profile) = device_of(&device)?;
+    let shape = template(&profile);
     let there = choices(&Host::this());
     if answers.asks {
         answers.ui.reason(text(&there).trim_end());
@@ -192,7 +152,7 @@ fn choose(args: Init, answers: &Answers) -> Result<(Chosen, Profile)> {
 fn experiment(chosen: &Chosen, profile: &Profile, name: &str) -> String {
     let Chosen { workers, rate, .. } = chosen;
     let per_cluster = [3, 2, 1].into_iter().find(|per| workers.is_multiple_of(*per)).unwrap_or(1);
-    let shape = shape_of(profile);
+    let shape = template(profile);
     let text = shape.text.replace("PER_CLUSTER", &per_cluster.to_string());
     let text = text.replace("CLUSTERS", &(workers / per_cluster).to_string());
     let text = text.replace("WORKERS", &workers.to_string()).replace("RATE", &json!(rate).to_string());
@@ -202,11 +162,8 @@ fn experiment(chosen: &Chosen, profile: &Profile, name: &str) -> String {
     };
     // What has no schedule is held to the rate at the interface.
     let limit = if text.contains("[schedule]") { String::new() } else { format!("limit = {}\n", json!(rate)) };
-    let on_wire = if ["olaf", "switchml"].contains(&profile.planner.name()) {
-        "on_wire = \"strict\"           # the device's own layout\n"
-    } else {
-        ""
-    };
+    let strict = "on_wire = \"strict\"           # the device's own layout\n";
+    let on_wire = if shape.strict { strict } else { "" };
     format!(
         "name = {}\n\n{text}kind = \"external\"\nprofile = \"{DEVICE}\"      # commands run in this folder\n\n[transport]\n\
          kind = \"af_packet\"\nwait = \"block\"               # \"spin\" where each thread has a core of its own\n\

@@ -50,7 +50,7 @@ fn what_it_writes_runs_through_devices_of_others() {
     let switch =
         &["--in", "e0", "--protocol", "switchml", "--first", "10.40.0.1", "--workers", "4", "--group", "239.40.0.0"];
     for (device, words, more) in [
-        ("forward", forwarder, &["--server-if", "h1", "--workers", "6", "--rate", "10Mbps"][..]),
+        ("generic", forwarder, &["--server-if", "h1", "--workers", "6", "--rate", "10Mbps"][..]),
         ("tofino-switchml", &switch[..], &["--workers", "4", "--rate", "1Gbps"][..]),
     ] {
         let running = Device::start(&net, words);
@@ -72,7 +72,7 @@ fn every_system_that_it_knows_passes_its_checks() {
     let Some(net) = net("initall") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (device, has_server) in
-        [("olaf", true), ("forward", true), ("libra", true), ("switchml", false), ("trio_ml", false)]
+        [("olaf", true), ("generic", true), ("libra", true), ("switchml", false), ("trio_ml", false)]
     {
         let server = if has_server { &["--server-if", "h1"][..] } else { &[] };
         let words = ["init", device, "--device", device, "--workers-if", "h0", "--workers", "4", "--rate", "20Mbps"];

@@ -6,7 +6,7 @@ use pktgen_wire::device::HotParameter;
 use serde_json::{Value, json};
 
 use pktgen_core::registry::Named;
-use pktgen_wire::device::plan::{Job, Planner, groups, station};
+use pktgen_wire::device::plan::{Job, Planner, Template, groups, station};
 
 /// `plan = "libra"`.
 pub struct Libra;
@@ -20,7 +20,22 @@ impl Named for Libra {
     }
 }
 
+/// An experiment as `pktgen init` writes it.
+static TEMPLATE: Template = Template {
+    server: true,
+    workers: 4,
+    rate: "1Gbps",
+    strict: false,
+    text: "[workload]\nkind = \"sparse\"\nmodel = \"oa\"\nscale = 0.1\nworkers = WORKERS\niterations = 10\ncompute = \"1ms\"\n\n\
+           [topology]\nkind = \"star\"\n\n[endpoint]\nworkers = \"libra\"\nwindow = 128\ncold_window = 128\ntimeout = \"20ms\"\n\n\
+           [target]\nprogram = \"libra\"\nresult_timeout = \"20ms\"\n",
+};
+
 impl Planner for Libra {
+    fn template(&self) -> Option<&'static Template> {
+        Some(&TEMPLATE)
+    }
+
     fn plan(&self, job: &Job) -> Value {
         let of_job = |(number, hot): (usize, &Vec<HotParameter>)| {
             let one = |p: &HotParameter| json!({ "index": p.index, "key": format!("{:#018x}", p.key), "register": p.register, "slot": p.slot });

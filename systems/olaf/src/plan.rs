@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use pktgen_core::registry::Named;
-use pktgen_wire::device::plan::{Job, Planner, groups, station, worker_entry};
+use pktgen_wire::device::plan::{Job, Planner, Template, groups, station, worker_entry};
 
 /// `plan = "olaf"`.
 pub struct Olaf;
@@ -23,7 +23,24 @@ impl Named for Olaf {
     }
 }
 
+/// An experiment as `pktgen init` writes it.
+static TEMPLATE: Template = Template {
+    server: true,
+    workers: 9,
+    rate: "20Mbps",
+    strict: true,
+    text: "[workload]\nkind = \"rl\"\nclusters = CLUSTERS\nworkers_per_cluster = PER_CLUSTER\nupdates = 500\nbytes = \"256B\"\n\n\
+           [schedule]\nkind = \"constant\"\njitter = 0.3\noffered = RATE\n\n\
+           [format]\nlanes = true                 # payloads name the updates in a packet\n\n\
+           [topology]\nkind = \"bottleneck\"\nrate = RATE                  # of the device's output: what it cannot send, it merges\n\n\
+           [target]\nprogram = \"olaf\"\nqueue = \"olaf\"\n",
+};
+
 impl Planner for Olaf {
+    fn template(&self) -> Option<&'static Template> {
+        Some(&TEMPLATE)
+    }
+
     fn plan(&self, job: &Job) -> Value {
         let cluster_of = &job.facts.workers.cluster_of;
         let identify = |(worker, cluster): (u32, &u16)| {

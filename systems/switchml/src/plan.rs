@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::format::{PORT, WORKER_PORT};
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
-use pktgen_wire::device::plan::{Job, Planner, Syntax, SyntaxFile, groups, station};
+use pktgen_wire::device::plan::{Job, Planner, Syntax, SyntaxFile, Template, groups, station};
 
 /// `plan = "switchml"`.
 pub(crate) struct SwitchMl;
@@ -31,7 +31,21 @@ impl Named for SwitchMl {
     }
 }
 
+/// An experiment as `pktgen init` writes it.
+static TEMPLATE: Template = Template {
+    server: false,
+    workers: 4,
+    rate: "1Gbps",
+    strict: true,
+    text: "[workload]\nkind = \"dense\"\nmodel = \"resnet50\"\nscale = 0.01\nworkers = WORKERS\niterations = 5\nelements = 256\n\
+           compute = \"1ms\"\n\n[topology]\nkind = \"rack\"\n\n[endpoint]\nworkers = \"switchml\"\npool = 32\n\n[target]\n",
+};
+
 impl Planner for SwitchMl {
+    fn template(&self) -> Option<&'static Template> {
+        Some(&TEMPLATE)
+    }
+
     fn plan(&self, job: &Job) -> Value {
         let workers = (0u32..).zip(&job.addresses.workers);
         let session = workers.map(|(rank, own)| {

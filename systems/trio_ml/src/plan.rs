@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use pktgen_core::registry::Named;
-use pktgen_wire::device::plan::{Job, Planner, groups, station};
+use pktgen_wire::device::plan::{Job, Planner, Template, groups, station};
 
 /// `plan = "trio_ml"`.
 pub(crate) struct TrioMl;
@@ -22,7 +22,21 @@ impl Named for TrioMl {
     }
 }
 
+/// An experiment as `pktgen init` writes it.
+static TEMPLATE: Template = Template {
+    server: false,
+    workers: 4,
+    rate: "1Gbps",
+    strict: false,
+    text: "[workload]\nkind = \"dense\"\nmodel = \"resnet50\"\nscale = 0.01\nworkers = WORKERS\niterations = 5\nelements = 256\n\
+           compute = \"1ms\"\n\n[topology]\nkind = \"rack\"\n\n[endpoint]\nworkers = \"trio_ml\"\nwindow = 32\n\n[target]\n",
+};
+
 impl Planner for TrioMl {
+    fn template(&self) -> Option<&'static Template> {
+        Some(&TEMPLATE)
+    }
+
     fn plan(&self, job: &Job) -> Value {
         let device = job.addresses.device;
         let record = |(number, members): (usize, &Vec<u32>)| {

@@ -34,8 +34,27 @@ pub struct Syntax {
     pub write: fn(&Job) -> Result<Vec<SyntaxFile>>,
 }
 
+/// An experiment for a kind of device, as `pktgen init` writes it.
+pub struct Template {
+    /// Whether there is a parameter server.
+    pub server: bool,
+    /// How many workers there are, unless the user says it.
+    pub workers: u32,
+    /// Rate of all workers together, unless the user says it.
+    pub rate: &'static str,
+    /// Whether frames are in the device's own layout.
+    pub strict: bool,
+    /// Sections from `[workload]` to `[target]`, which is left open. `WORKERS`, `CLUSTERS`, `PER_CLUSTER` and `RATE` are filled in.
+    pub text: &'static str,
+}
+
 /// Makes the entries of one kind of device.
 pub trait Planner: Named + Sync {
+    /// An experiment for such a device; none where any will do.
+    fn template(&self) -> Option<&'static Template> {
+        None
+    }
+
     /// The entries.
     fn plan(&self, job: &Job) -> Value;
 
