@@ -53,10 +53,12 @@ fn workers_at_random_times_show_table_1() {
 /// All numbers of Table 1 and §8.1 follow from how far workers differ and from Olaf's output.
 #[test]
 fn unlike_workers_show_table_1() {
-    let metrics = "report.metrics=[\"received\",\"aggregated\",\"unrepresented\",\"aom_mean/cluster\",\"aom_mean/worker\"]";
+    let metrics =
+        "report.metrics=[\"received\",\"aggregated\",\"unrepresented\",\"aom_mean/cluster\",\"aom_mean/worker\"]";
     let all = report("olaf/table1-unlike.toml", &["sweep.seeds=\"1..30\"", metrics]);
     let get = |variant, rate, metric| get(&all, variant, &format!("topology.rate={rate}"), metric);
-    let near = |found: f64, published: f64| assert!((found / published - 1.0).abs() <= 0.08, "{found}, not {published}");
+    let near =
+        |found: f64, published: f64| assert!((found / published - 1.0).abs() <= 0.08, "{found}, not {published}");
     for (rate, fifo, olaf, aggregated, lost, cut) in
         [("40Gbps", 6109.0, 4823.0, 7204.0, 0.11, 0.69), ("20Gbps", 3476.0, 2604.0, 9343.0, 0.115, 0.78)]
     {

@@ -136,5 +136,8 @@ fn what_changed_since_it_was_run_is_not_shown_as_run() {
     let rows: Vec<_> =
         page.lines().filter(|line| line.starts_with("| `olaf/table1/") && line.contains("/loss`")).collect();
     assert_eq!(rows.len(), 4, "{rows:?}");
-    assert!(rows.iter().all(|row| row.contains("olaf/table1-unlike: changed since it was run | not run |")), "{rows:?}");
+    assert!(
+        rows.iter().all(|row| row.contains("olaf/table1-unlike: changed since it was run | not run |")),
+        "{rows:?}"
+    );
 }
