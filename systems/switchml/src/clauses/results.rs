@@ -91,6 +91,9 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
 ];
 
+/// A worker and its frame.
+type Contribution = (u32, Vec<u8>);
+
 /// A sum of random parts of all workers, and its results.
 fn one(switch: &mut Switch) -> ProbeResult<(Spot, Vec<Answer>)> {
     let (spot, answers, _) = dressed(switch, |_, _| ())?;
@@ -101,7 +104,7 @@ fn one(switch: &mut Switch) -> ProbeResult<(Spot, Vec<Answer>)> {
 fn dressed(
     switch: &mut Switch,
     dress: impl Fn(&mut Switch, &mut [u8]),
-) -> ProbeResult<(Spot, Vec<Answer>, (u32, Vec<u8>))> {
+) -> ProbeResult<(Spot, Vec<Answer>, Contribution)> {
     let spot = switch.begin()?;
     let (order, parts) = (switch.any_order(), switch.parts());
     let mut last = (0, Vec::new());
