@@ -21,7 +21,7 @@ use follower::{Publisher, WAITING};
 use warp::WarpPiece;
 
 /// A change is in force so long after it was asked for: all threads know of it by then.
-const LEAD: Time = 2 * MS;
+const LEAD: Time = 4 * MS;
 /// How far a factor goes, against the schedule.
 const SPEEDS: (f64, f64) = (1e-6, 1e6);
 /// The highest rate, in packets per second.

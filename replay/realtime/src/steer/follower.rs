@@ -110,6 +110,12 @@ impl Follower {
         !self.straight && self.warp.speed(now) == 0.0
     }
 
+    /// Whether frames are due at other times than scheduled.
+    #[inline]
+    pub(crate) fn moves(&self) -> bool {
+        !self.straight
+    }
+
     /// Whether its frames are copied.
     #[inline]
     pub(crate) fn copies(&self) -> bool {

@@ -331,9 +331,7 @@ impl Feeder {
                 Some(chunk) if lane.at < chunk.sent.len() => {
                     return Next::Row(match chunk.sent[lane.at] {
                         UNSENT => Time::MIN,
-                        SKIPPED => {
-                            self.steered.as_ref().map_or(chunk.frames[lane.at].t, |f| f.due(chunk.frames[lane.at].t))
-                        }
+                        SKIPPED => chunk.frames[lane.at].t,
                         t_sent => t_sent,
                     });
                 }
@@ -350,9 +348,10 @@ impl Feeder {
         let Some(chunk) = part else { return Ok(0) };
         let mut late_max = 0;
         let all = chunk.rows.iter().zip(&chunk.frames).zip(&chunk.sent).skip(lane.at);
-        let due = |t: Time| self.steered.as_ref().map_or(t, |follower| follower.due(t));
+        let steered = self.steered.is_some();
         for ((row, frame), t_sent) in all {
-            let t_due = due(frame.t);
+            // The thread that sent it knows when it was due, if that was changed.
+            let (t_due, moved) = (frame.t, if steered { frame.t - row.t_due } else { 0 });
             let t_sent = match *t_sent {
                 UNSENT => {
                     lane.at += 1;
@@ -378,7 +377,7 @@ impl Feeder {
                 }
             };
             lane.at += 1;
-            rows.sent(&Sent { t_sent, t_gen: due(row.t_gen), t_due: due(row.t_due), ..*row })?;
+            rows.sent(&Sent { t_sent, t_gen: row.t_gen + moved, t_due: row.t_due + moved, ..*row })?;
         }
         Ok(late_max)
     }

@@ -194,6 +194,7 @@ impl Pump {
                     return Ok(());
                 }
                 chunk.sent[at] = SKIPPED;
+                self.moved(&mut chunk.frames[at..=at]);
                 at += 1;
                 continue;
             }
@@ -205,6 +206,7 @@ impl Pump {
             if self.first.is_none() && taken > 0 && paced {
                 self.first_late = Some(now - due);
             }
+            self.moved(&mut chunk.frames[at..at + taken]);
             at += taken;
             self.note(taken, &chunk.frames[at.max(1) - 1], now, shared);
             if taken == 0 {
@@ -236,6 +238,14 @@ impl Pump {
                     false => Place { reach: NEVER, due: next },
                 }
             }
+        }
+    }
+
+    /// Frames of a steered schedule keep the times that they were due, for the records.
+    #[inline]
+    fn moved(&self, frames: &mut [Frame]) {
+        if let Some(follower) = self.steered.as_ref().filter(|follower| follower.moves()) {
+            frames.iter_mut().for_each(|frame| frame.t = follower.due(frame.t));
         }
     }
 
