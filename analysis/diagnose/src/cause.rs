@@ -82,7 +82,7 @@ causes! {
         by "its counters of frames dropped on the way out",
         do "compare the MTU of both ends of the cable with the longest frame, and look for pause frames";
     HOST_LATE = "host_late" in Host, "the sending host could not keep to the schedule",
-        by "frames that left late, in most tenths of the run, or not at all",
+        by "frames that left ever later, or not at all",
         do "give the workers a core of their own (transport.cores, wait = \"spin\"), or lower schedule.offered";
     HOST_OVERRUN = "host_overrun" in Server, "frames were lost on the host after they had arrived",
         by "drops of the receiving socket or interface",

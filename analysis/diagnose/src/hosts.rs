@@ -14,10 +14,9 @@ use crate::finding::{CauseFound, Certainty, EvidenceItem};
 const UNKNOWN: &[&str] = &["unknown_source", "unknown_worker", "unknown", "refused"];
 /// Names under which devices count what their own ports dropped.
 const OVERRUN: &[&str] = &["overrun", "rx_missed", "rx_dropped", "missed"];
-/// Median lateness that is a schedule not kept.
+/// Median lateness at the end that is a schedule not kept: in ps, and as a part of the schedule.
 const LATE_PS: i64 = 5_000_000_000;
-/// Tenths of a run in which frames must be so late.
-const TENTHS: usize = 6;
+const BEHIND: i64 = 5;
 
 /// What interfaces, sockets, schedule and launch say.
 pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
@@ -120,7 +119,7 @@ pub(crate) fn is_overrun(found: &[CauseFound], lost: u64) -> bool {
     found.iter().any(|found| found.cause == &DEVICE_OVERRUN && found.explains * 2 >= lost)
 }
 
-/// Frames that left late all along, or were left out for it.
+/// Frames that left ever later, or were left out for it.
 fn late(evidence: &Evidence) -> Option<CauseFound> {
     let skipped = evidence.manifest.validity.notes.iter().find_map(|note| match note {
         Note::TooLate { frames } => Some(*frames),
@@ -135,20 +134,18 @@ fn late(evidence: &Evidence) -> Option<CauseFound> {
         .collect();
     // Closed loops have no schedule that others set.
     let scheduled = !evidence.is_results() && !evidence.text("transport", "pacing").contains("top");
-    let tenth = lateness.len() / 10;
-    let medians: Vec<i64> = match scheduled && tenth > 0 {
-        true => lateness.chunks_exact(tenth).map(|tenth| median(tenth.to_vec())).collect(),
-        false => Vec::new(),
-    };
-    let late = medians.iter().filter(|median| **median > LATE_PS).count();
+    let due = &evidence.sent.due_ps;
+    let span = due.iter().max().copied().unwrap_or(0) - due.iter().min().copied().unwrap_or(0);
+    // A pause is made up for; a schedule that is too fast is not, and the end is the latest.
+    let end = median(lateness[lateness.len() - lateness.len() / 10..].to_vec());
+    let behind = scheduled && end > LATE_PS.max(span / BEHIND);
     let skips = skipped.filter(|frames| *frames * 100 > lateness.len() as u64);
-    if late < TENTHS && skips.is_none() {
+    if !behind && skips.is_none() {
         return None;
     }
-    let worst = medians.iter().max().copied().unwrap_or(0);
+    let (end_ms, span_ms) = (end as f64 / 1e9, span as f64 / 1e9);
     let says = format!(
-        "in {late} of 10 tenths of the run half of the frames left more than 5 ms late; at worst {:.1} ms",
-        worst as f64 / 1e9
+        "in the last tenth of a schedule of {span_ms:.1} ms half of the frames left more than {end_ms:.1} ms late"
     );
     let mut proofs = vec![EvidenceItem::new("sent.parquet, t_due_ps and t_sent_ps", says)];
     proofs.extend(skips.map(|frames| {

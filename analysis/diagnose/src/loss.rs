@@ -23,6 +23,8 @@ const PATTERN_MIN: usize = 12;
 const PER_WINDOW: f64 = 8.0;
 /// Standard deviations beyond which losses are not independent.
 const FAR: f64 = 4.5;
+/// Lateness of a frame that shows that its host stood still.
+const STOOD_STILL_PS: i64 = 20_000_000_000;
 /// Frames that a bucket is held against.
 const BUCKET_MAX: usize = 100_000;
 /// Agreement of a bucket with losses above which it explains them.
@@ -225,6 +227,23 @@ fn bucket(rows: &[Row]) -> f64 {
     best
 }
 
+/// Most losses in a row.
+fn longest(lost: &[bool]) -> usize {
+    lost.split(|lost| !lost).map(<[bool]>::len).max().unwrap_or(0)
+}
+
+/// Whether more are lost in a row than independent losses among `frames` frames would be.
+fn in_a_row(lost: &[bool], frames: usize) -> bool {
+    let share = lost.iter().filter(|lost| **lost).count() as f64 / frames as f64;
+    longest(lost) as f64 * share.ln() + (frames as f64).ln() < NO_ACCIDENT
+}
+
+/// Whether frames left so late that the host must have stood still.
+fn stood_still(evidence: &Evidence) -> bool {
+    let rows = evidence.sent.sent_ps.iter().zip(&evidence.sent.due_ps);
+    rows.filter_map(|(sent, due)| Some((*sent)? - due)).max().is_some_and(|late| late > STOOD_STILL_PS)
+}
+
 /// What is left: limited, in bursts, or independent.
 fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> Option<CauseFound> {
     let gone = lost as u64 - altered;
@@ -262,10 +281,11 @@ fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> O
         let rate = lossy.iter().filter(|row| row.came).count() as f64 / seconds.max(1e-9);
         proofs.push(EvidenceItem::new("received.parquet", format!("{rate:.0} frames/s passed while frames were lost")));
         (&RATE_LIMITED, Certainty::Likely)
-    } else if even > FAR {
-        let longest = flags.split(|lost| !lost).map(<[bool]>::len).max().unwrap_or(0);
+    } else if even > FAR || in_a_row(&flags, rows.len()) {
+        let longest = longest(&flags);
         proofs.push(EvidenceItem::new("sent.parquet", format!("up to {longest} missing in a row")));
-        (&DROPPED_IN_BURSTS, Certainty::Likely)
+        // A host that stood still sends in bursts itself, and then a limit of rate looks like this.
+        (&DROPPED_IN_BURSTS, if stood_still(evidence) { Certainty::Possible } else { Certainty::Likely })
     } else if evenness.is_some() && even.abs() < FAR {
         proofs.push(EvidenceItem::new("sent.parquet", format!("{:.2} % missing, at any time and load", dense * 100.0)));
         (&DROPPED_AT_RANDOM, Certainty::Likely)

@@ -95,6 +95,6 @@ fn every_command_works_as_written() {
             }
         }
     }
-    let all = ["analyze", "capture", "device", "doctor", "merge", "replay", "report", "target"];
+    let all = ["analyze", "capture", "device", "diagnose", "doctor", "merge", "replay", "report", "target"];
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), all);
 }
