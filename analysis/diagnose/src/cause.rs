@@ -97,7 +97,7 @@ causes! {
         by "the device's counters, or frames that left for it and nothing that came",
         do "look at the device's tables and counters of drops: pktgen device plan says what they should hold";
     WAITS_FOR_OTHERS = "waits_for_others" in Device, "the device waits for contributions that no worker sends",
-        by "sums to which all workers contributed and that came to nobody, or results after further contributions only",
+        by "sums to which all workers contributed and that came to nobody",
         do "set the number of workers in the device's tables to that of the experiment: pktgen device plan";
     WORKER_UNKNOWN = "worker_unknown" in Device, "the device takes nothing of some workers",
         by "all frames of these workers are missing, and those of others came",

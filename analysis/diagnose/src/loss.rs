@@ -23,8 +23,8 @@ const PATTERN_MIN: usize = 12;
 const PER_WINDOW: f64 = 8.0;
 /// Standard deviations beyond which losses are not independent.
 const FAR: f64 = 4.5;
-/// Lateness of a frame that shows that its host stood still.
-const STOOD_STILL_PS: i64 = 20_000_000_000;
+/// Lateness of a frame that shows that a host or the device stood still.
+const STOOD_STILL_PS: i64 = 5_000_000_000;
 /// Frames that a bucket is held against.
 const BUCKET_MAX: usize = 100_000;
 /// Agreement of a bucket with losses above which it explains them.
@@ -238,10 +238,15 @@ fn in_a_row(lost: &[bool], frames: usize) -> bool {
     longest(lost) as f64 * share.ln() + (frames as f64).ln() < NO_ACCIDENT
 }
 
-/// Whether frames left so late that the host must have stood still.
+/// Whether frames left so late, or were under way for so long, that a host or the device must have stood still.
 fn stood_still(evidence: &Evidence) -> bool {
-    let rows = evidence.sent.sent_ps.iter().zip(&evidence.sent.due_ps);
-    rows.filter_map(|(sent, due)| Some((*sent)? - due)).max().is_some_and(|late| late > STOOD_STILL_PS)
+    let sent = &evidence.sent;
+    let late = sent.sent_ps.iter().zip(&sent.due_ps).filter_map(|(sent, due)| Some((*sent)? - due)).max();
+    let left: HashMap<PacketId, i64, Quick> =
+        sent.packet.iter().zip(&sent.sent_ps).filter_map(|(packet, t)| Some((*packet, (*t)?))).collect();
+    let arrived = evidence.arrived.packet.iter().zip(&evidence.arrived.recv_ps);
+    let under_way = arrived.filter_map(|(packet, t)| Some(t - left.get(packet.as_ref()?)?)).max();
+    late.max(under_way).is_some_and(|late| late > STOOD_STILL_PS)
 }
 
 /// What is left: limited, in bursts, or independent.
