@@ -7,7 +7,7 @@ use pktgen_core::record::Fault;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use pktgen_realtime::run::{
-    Attempt, Experiment, Finished, Judgement, Limiter, LoadClass, RateFound, Search, SearchGoal, Searched, Task,
+    Attempt, Experiment, Finished, JudgedTrial, Limiter, LoadClass, RateFound, Search, SearchGoal, Searched, Task,
 };
 use pktgen_records::analyze_run;
 use pktgen_registry::all;
@@ -85,8 +85,8 @@ fn goal(args: &FindRate) -> Result<Option<SearchGoal>> {
 }
 
 /// Did the trial keep to the limits, and why not, or how well? What cannot be used counts as all lost.
-fn judge(finished: &Finished, limits: &Limits) -> Result<Judgement> {
-    let all = |attempt| Ok(Judgement { attempt, loss: None });
+fn judge(finished: &Finished, limits: &Limits) -> Result<JudgedTrial> {
+    let all = |attempt| Ok(JudgedTrial { attempt, loss: None });
     let validity = &finished.validity;
     if validity.faults.iter().any(|fault| matches!(fault, Fault::NothingReceived { .. })) {
         return all(Attempt::NothingBack);
@@ -103,7 +103,7 @@ fn judge(finished: &Finished, limits: &Limits) -> Result<Judgement> {
     let loss = lost as f64 / sent.max(1) as f64;
     if loss > limits.loss {
         let why = format!("loss {loss:.6}: {lost} of {sent} lost");
-        return Ok(Judgement { attempt: failed(why), loss: Some(loss) });
+        return Ok(JudgedTrial { attempt: failed(why), loss: Some(loss) });
     }
     let mut told = format!("loss {loss:.6} of {sent} sent");
     if let Some(limit) = limits.aom_ns {
@@ -120,7 +120,7 @@ fn judge(finished: &Finished, limits: &Limits) -> Result<Judgement> {
             None => return all(failed("nothing was delivered, so there is no AoM".into())),
         }
     }
-    Ok(Judgement { attempt: Attempt::Passed(told), loss: Some(loss) })
+    Ok(JudgedTrial { attempt: Attempt::Passed(told), loss: Some(loss) })
 }
 
 /// How many of how many transmissions were lost, or why that is unknown: by the books; without them what is not represented at the

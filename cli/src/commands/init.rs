@@ -10,7 +10,7 @@ use pktgen_core::{Error, Result};
 use pktgen_doctor::{Finding, Host, Level, choices, judge, text};
 use pktgen_realtime::driver::real_time::Roles;
 use pktgen_registry::all;
-use pktgen_wire::device::plan::Template;
+use pktgen_wire::device::plan::DeviceTemplate;
 use pktgen_wire::device::shipped::SHIPPED;
 use pktgen_wire::device::{Profile, open as open_profile};
 use serde_json::json;
@@ -26,7 +26,7 @@ const DEVICE: &str = "device.toml";
 /// Exit code of what cannot run on this host.
 const CANNOT: u8 = 3;
 /// Of devices that only forward.
-static FORWARD: Template = Template {
+static FORWARD: DeviceTemplate = DeviceTemplate {
     server: true,
     workers: 9,
     rate: "20Mbps",
@@ -38,7 +38,7 @@ static FORWARD: Template = Template {
 };
 
 /// The experiment of a device.
-fn template(profile: &Profile) -> &'static Template {
+fn template(profile: &Profile) -> &'static DeviceTemplate {
     profile.planner.template().unwrap_or(&FORWARD)
 }
 

@@ -191,7 +191,7 @@ impl Ledger {
     }
 
     /// Returns whether a packet can be in one sum only, once.
-    pub fn counts_once(&self) -> bool {
+    pub(crate) fn counts_once(&self) -> bool {
         matches!(self.account, Account::Results(_))
     }
 

@@ -44,7 +44,7 @@ use crate::target::program::Expected;
 use crate::transport::Pacing;
 
 pub use find_rate::{
-    Attempt, Judgement, Limiter, LoadClass, RateFound, RateLoad, Search, SearchGoal, Searched, Trial, TrialLoss,
+    Attempt, JudgedTrial, Limiter, LoadClass, RateFound, RateLoad, Search, SearchGoal, Searched, Trial, TrialLoss,
 };
 pub use join::{Joined, is_shard, join};
 pub use launched::DeviceCheck;

@@ -6,7 +6,7 @@ use pktgen_wire::device::HotParameter;
 use serde_json::{Value, json};
 
 use pktgen_core::registry::Named;
-use pktgen_wire::device::plan::{Job, Planner, Template, groups, station};
+use pktgen_wire::device::plan::{DeviceTemplate, Job, Planner, groups, station};
 
 /// `plan = "libra"`.
 pub struct Libra;
@@ -21,7 +21,7 @@ impl Named for Libra {
 }
 
 /// An experiment as `pktgen init` writes it.
-static TEMPLATE: Template = Template {
+static TEMPLATE: DeviceTemplate = DeviceTemplate {
     server: true,
     workers: 4,
     rate: "1Gbps",
@@ -32,7 +32,7 @@ static TEMPLATE: Template = Template {
 };
 
 impl Planner for Libra {
-    fn template(&self) -> Option<&'static Template> {
+    fn template(&self) -> Option<&'static DeviceTemplate> {
         Some(&TEMPLATE)
     }
 

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use pktgen_core::registry::Named;
-use pktgen_wire::device::plan::{Job, Planner, Template, groups, station, worker_entry};
+use pktgen_wire::device::plan::{DeviceTemplate, Job, Planner, groups, station, worker_entry};
 
 /// `plan = "olaf"`.
 pub struct Olaf;
@@ -24,7 +24,7 @@ impl Named for Olaf {
 }
 
 /// An experiment as `pktgen init` writes it.
-static TEMPLATE: Template = Template {
+static TEMPLATE: DeviceTemplate = DeviceTemplate {
     server: true,
     workers: 9,
     rate: "20Mbps",
@@ -37,7 +37,7 @@ static TEMPLATE: Template = Template {
 };
 
 impl Planner for Olaf {
-    fn template(&self) -> Option<&'static Template> {
+    fn template(&self) -> Option<&'static DeviceTemplate> {
         Some(&TEMPLATE)
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::format::{PORT, WORKER_PORT};
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
-use pktgen_wire::device::plan::{Job, Planner, Syntax, SyntaxFile, Template, groups, station};
+use pktgen_wire::device::plan::{DeviceTemplate, Job, Planner, Syntax, SyntaxFile, groups, station};
 
 /// `plan = "switchml"`.
 pub(crate) struct SwitchMl;
@@ -32,7 +32,7 @@ impl Named for SwitchMl {
 }
 
 /// An experiment as `pktgen init` writes it.
-static TEMPLATE: Template = Template {
+static TEMPLATE: DeviceTemplate = DeviceTemplate {
     server: false,
     workers: 4,
     rate: "1Gbps",
@@ -42,7 +42,7 @@ static TEMPLATE: Template = Template {
 };
 
 impl Planner for SwitchMl {
-    fn template(&self) -> Option<&'static Template> {
+    fn template(&self) -> Option<&'static DeviceTemplate> {
         Some(&TEMPLATE)
     }
 

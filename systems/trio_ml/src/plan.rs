@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use pktgen_core::registry::Named;
-use pktgen_wire::device::plan::{Job, Planner, Template, groups, station};
+use pktgen_wire::device::plan::{DeviceTemplate, Job, Planner, groups, station};
 
 /// `plan = "trio_ml"`.
 pub(crate) struct TrioMl;
@@ -23,7 +23,7 @@ impl Named for TrioMl {
 }
 
 /// An experiment as `pktgen init` writes it.
-static TEMPLATE: Template = Template {
+static TEMPLATE: DeviceTemplate = DeviceTemplate {
     server: false,
     workers: 4,
     rate: "1Gbps",
@@ -33,7 +33,7 @@ static TEMPLATE: Template = Template {
 };
 
 impl Planner for TrioMl {
-    fn template(&self) -> Option<&'static Template> {
+    fn template(&self) -> Option<&'static DeviceTemplate> {
         Some(&TEMPLATE)
     }
 

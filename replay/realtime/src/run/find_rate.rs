@@ -92,7 +92,7 @@ pub enum Attempt {
 
 /// A trial as judged.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judgement {
+pub struct JudgedTrial {
     /// What came of it.
     pub attempt: Attempt,
     /// Share of what was due that did not arrive; none if that cannot be said, which counts as all.
@@ -227,7 +227,7 @@ impl Experiment {
         plan: &Search,
         span: &str,
         task: &Task,
-        judge: &mut dyn FnMut(&Finished) -> Result<Judgement>,
+        judge: &mut dyn FnMut(&Finished) -> Result<JudgedTrial>,
     ) -> Result<RateFound> {
         let length = trial_length(span)?;
         plan.goal.as_ref().map_or(Ok(()), SearchGoal::check)?;
@@ -259,7 +259,7 @@ struct Trials<'a> {
     span: &'a str,
     length: Time,
     task: &'a Task<'a>,
-    judge: &'a mut dyn FnMut(&Finished) -> Result<Judgement>,
+    judge: &'a mut dyn FnMut(&Finished) -> Result<JudgedTrial>,
     /// Of the next.
     number: u32,
     /// The last that failed and the last that passed, which show what the limit looks like.
@@ -268,7 +268,7 @@ struct Trials<'a> {
 
 impl Trials<'_> {
     /// A trial at a rate, with a seed so far from the experiment's; none if the user requests a stop.
-    fn one(&mut self, pps: f64, seeds: u64) -> Result<Option<Judgement>> {
+    fn one(&mut self, pps: f64, seeds: u64) -> Result<Option<JudgedTrial>> {
         let Searched { catalogue, document, run, may_launch } = self.searched;
         let mut document = document.clone();
         let set =
@@ -282,7 +282,7 @@ impl Trials<'_> {
         let finished = match experiment.run_one(&run, &dir, self.task) {
             // A rate that the host refuses is none that it stands; the first trial says what is wrong in itself.
             Err(Error::Host(why)) if self.number > 1 => {
-                return Ok(Some(Judgement { attempt: Attempt::Failed(why, Limiter::Host), loss: None }));
+                return Ok(Some(JudgedTrial { attempt: Attempt::Failed(why, Limiter::Host), loss: None }));
             }
             other => other?,
         };
@@ -290,7 +290,7 @@ impl Trials<'_> {
             return Ok(None);
         }
         let judged = match offered(&finished, pps, self.length)? {
-            Some(why) => Judgement { attempt: Attempt::Failed(why, Limiter::Host), loss: None },
+            Some(why) => JudgedTrial { attempt: Attempt::Failed(why, Limiter::Host), loss: None },
             None => (self.judge)(&finished)?,
         };
         let passed = matches!(judged.attempt, Attempt::Passed(_));
@@ -305,7 +305,7 @@ impl Trials<'_> {
         let mut load = RateLoad { pps, class: LoadClass::Undecided, trials: Vec::new() };
         let mut last = None;
         while load.class == LoadClass::Undecided {
-            let Some(Judgement { attempt, loss }) = self.one(pps, load.trials.len() as u64)? else {
+            let Some(JudgedTrial { attempt, loss }) = self.one(pps, load.trials.len() as u64)? else {
                 loads.push(load);
                 return Ok(None);
             };

@@ -35,7 +35,7 @@ pub struct Syntax {
 }
 
 /// An experiment for a kind of device, as `pktgen init` writes it.
-pub struct Template {
+pub struct DeviceTemplate {
     /// Whether there is a parameter server.
     pub server: bool,
     /// How many workers there are, unless the user says it.
@@ -51,7 +51,7 @@ pub struct Template {
 /// Makes the entries of one kind of device.
 pub trait Planner: Named + Sync {
     /// An experiment for such a device; none where any will do.
-    fn template(&self) -> Option<&'static Template> {
+    fn template(&self) -> Option<&'static DeviceTemplate> {
         None
     }
 

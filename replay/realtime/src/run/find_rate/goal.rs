@@ -50,7 +50,7 @@ struct Sums {
 
 impl SearchGoal {
     /// Refuses what is no goal.
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if !(0.0..1.0).contains(&self.loss) {
             return Err(Error::config(format!("--loss {}: from 0 to below 1 are possible with --exceed", self.loss)));
         }
@@ -82,7 +82,7 @@ impl SearchGoal {
 
     /// What trials at one load say about it (RFC 9971, "Load Classification Code"). Short high-loss trials count as far as
     /// short low-loss ones do not balance them; what is missing of the sum counts as low loss, and as high loss.
-    pub fn classify(&self, trials: &[TrialLoss]) -> LoadClass {
+    pub(super) fn classify(&self, trials: &[TrialLoss]) -> LoadClass {
         let Sums { full_low, full_high, short_low, short_high } = self.sums(trials);
         let balancing = short_low as f64 * (self.exceed / (1.0 - self.exceed));
         let high = full_high as f64 + (short_high as f64 - balancing).max(0.0);
@@ -98,7 +98,7 @@ impl SearchGoal {
     /// What gets through of a load of `pps` (RFC 9971, "Conditional Throughput Code"): the loss ratio that full-length trials
     /// exceed for no more than the allowed share of the time, what is missing of the sum being taken for full loss. It is
     /// called the throughput at the relevant lower bound only. None without a full-length trial.
-    pub fn throughput(&self, pps: f64, trials: &[TrialLoss]) -> Option<f64> {
+    pub(super) fn throughput(&self, pps: f64, trials: &[TrialLoss]) -> Option<f64> {
         let mut full: Vec<_> = trials.iter().filter(|trial| trial.duration_ps >= self.trial_ps).collect();
         full.sort_by(|a, b| a.loss.total_cmp(&b.loss));
         let sum: Time = full.iter().map(|trial| trial.duration_ps).sum();

@@ -8,10 +8,11 @@ fn goal(trial_s: i64, sum_s: i64, loss: f64, exceed: f64) -> SearchGoal {
     SearchGoal { loss, exceed, trial_ps: trial_s * SECOND, sum_ps: sum_s * SECOND }
 }
 
-fn trials(groups: &[(usize, i64, f64)]) -> Vec<TrialLoss> {
-    let one = |(count, seconds, loss): &(usize, i64, f64)| {
-        vec![TrialLoss { duration_ps: seconds * SECOND, loss: *loss }; *count]
-    };
+/// So many trials, of so many seconds, that lost so much.
+type Group = (usize, i64, f64);
+
+fn trials(groups: &[Group]) -> Vec<TrialLoss> {
+    let one = |(count, seconds, loss): &Group| vec![TrialLoss { duration_ps: seconds * SECOND, loss: *loss }; *count];
     groups.iter().flat_map(one).collect()
 }
 
@@ -20,7 +21,7 @@ fn trials(groups: &[(usize, i64, f64)]) -> Vec<TrialLoss> {
 fn the_example_of_the_rfc_is_classified_as_there() {
     use LoadClass::{Lower, Undecided, Upper};
     let goals = [goal(60, 60, 0.0, 0.0), goal(60, 120, 0.0, 0.5), goal(1, 120, 0.005, 0.5), goal(60, 60, 0.005, 0.2)];
-    let points: [(&[(usize, i64, f64)], [LoadClass; 4]); 6] = [
+    let points: [(&[Group], [LoadClass; 4]); 6] = [
         (&[(59, 1, 0.0)], [Undecided; 4]),
         (&[(59, 1, 0.0), (1, 1, 0.01)], [Upper, Undecided, Undecided, Undecided]),
         (&[(59, 1, 0.0), (60, 1, 0.01)], [Upper, Undecided, Undecided, Upper]),
