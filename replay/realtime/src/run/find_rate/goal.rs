@@ -39,6 +39,9 @@ pub enum LoadClass {
     Undecided,
 }
 
+/// Times are whole numbers of picoseconds, shares of them are not: half of one is no time.
+const ROUNDING: f64 = 0.5;
+
 /// Time of trials, by length and loss.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
@@ -88,7 +91,7 @@ impl SearchGoal {
         let high = full_high as f64 + (short_high as f64 - balancing).max(0.0);
         let whole = (full_low as f64 + high).max(self.sum_ps as f64);
         let allowed = whole * self.exceed;
-        match (high <= allowed, whole - full_low as f64 <= allowed) {
+        match (high <= allowed + ROUNDING, whole - full_low as f64 <= allowed + ROUNDING) {
             (true, true) => LoadClass::Lower,
             (false, false) => LoadClass::Upper,
             _ => LoadClass::Undecided,
@@ -105,13 +108,13 @@ impl SearchGoal {
         let mut remaining = sum.max(self.sum_ps) as f64 * (1.0 - self.exceed);
         let mut quantile = full.first()?.loss;
         for trial in full {
-            if remaining <= 0.0 {
+            if remaining <= ROUNDING {
                 break;
             }
             quantile = trial.loss;
             remaining -= trial.duration_ps as f64;
         }
-        let loss = if remaining > 0.0 { 1.0 } else { quantile };
+        let loss = if remaining > ROUNDING { 1.0 } else { quantile };
         Some(pps * (1.0 - loss))
     }
 }

@@ -16,9 +16,10 @@ fn trials(groups: &[Group]) -> Vec<TrialLoss> {
     groups.iter().flat_map(one).collect()
 }
 
-/// "Example Search": four goals, six points in time.
+/// "Example Search": four goals, six points in time. The RFC's tables call the load a lower bound for the last goal at points 5 and 6, although 42.857 and
+/// 27.273 % of the time are above 20 %: its own code, and the library, say upper bound.
 #[test]
-fn the_example_of_the_rfc_is_classified_as_there() {
+fn the_example_of_the_rfc_is_classified_as_by_its_code() {
     use LoadClass::{Lower, Undecided, Upper};
     let goals = [goal(60, 60, 0.0, 0.0), goal(60, 120, 0.0, 0.5), goal(1, 120, 0.005, 0.5), goal(60, 60, 0.005, 0.2)];
     let points: [(&[Group], [LoadClass; 4]); 6] = [
@@ -26,8 +27,8 @@ fn the_example_of_the_rfc_is_classified_as_there() {
         (&[(59, 1, 0.0), (1, 1, 0.01)], [Upper, Undecided, Undecided, Undecided]),
         (&[(59, 1, 0.0), (60, 1, 0.01)], [Upper, Undecided, Undecided, Upper]),
         (&[(60, 1, 0.0), (60, 1, 0.01)], [Upper, Undecided, Lower, Upper]),
-        (&[(60, 1, 0.0), (60, 1, 0.01), (1, 60, 0.001)], [Upper, Undecided, Lower, Lower]),
-        (&[(60, 1, 0.0), (60, 1, 0.01), (1, 60, 0.001), (1, 60, 0.0)], [Upper, Lower, Lower, Lower]),
+        (&[(60, 1, 0.0), (60, 1, 0.01), (1, 60, 0.001)], [Upper, Undecided, Lower, Upper]),
+        (&[(60, 1, 0.0), (60, 1, 0.01), (1, 60, 0.001), (1, 60, 0.0)], [Upper, Lower, Lower, Upper]),
     ];
     for (at, (groups, classes)) in points.iter().enumerate() {
         let trials = trials(groups);
@@ -109,6 +110,12 @@ fn recorded_trials_are_classified_as_by_the_library() {
     }
     for (at, one) in all.iter().enumerate() {
         assert_eq!(one.goal.classify(&one.trials), one.class, "load {at}");
-        assert_eq!(one.goal.throughput(one.pps, &one.trials), one.throughput, "load {at}");
+        // The last digit of a number may be lost on the way through JSON.
+        let (ours, theirs) = (one.goal.throughput(one.pps, &one.trials), one.throughput);
+        let same = |(ours, theirs): (f64, f64)| (ours - theirs).abs() <= theirs.abs() * 1e-14;
+        assert!(
+            ours.is_some() == theirs.is_some() && ours.zip(theirs).is_none_or(same),
+            "load {at}: {ours:?} {theirs:?}"
+        );
     }
 }
