@@ -75,7 +75,7 @@ fn answered(card: &mut Card, worker: u32) -> ProbeResult<(Vec<ProbeFrame>, Vec<u
     let last = card.probe.last_sent();
     let frames = card.probe.expect(|frames| frames.iter().any(|frame| frame.port != server))?;
     let (up, down): (Vec<_>, Vec<_>) = frames.into_iter().partition(|frame| frame.port == server);
-    card.was_busy(up.get(1).map(|frame| frame.t), last)?;
+    card.was_busy(up.get(1).map(|frame| frame.t), last, "second")?;
     if down.is_empty() {
         return Err(ClauseBreach::stop("ACKs at the workers' ports", "one or more", 0));
     }

@@ -41,6 +41,8 @@ pub(super) struct Card<'p, 'a> {
     aside: Vec<(Vec<u8>, usize)>,
     /// What becomes of the updates ahead is what the clause is about.
     pub(super) judges_ahead: bool,
+    /// How much room there is behind them: none of them may have left before all was sent.
+    pub(super) judges_room: bool,
 }
 
 impl<'p, 'a> Card<'p, 'a> {
@@ -55,6 +57,7 @@ impl<'p, 'a> Card<'p, 'a> {
             ahead: Vec::new(),
             aside: Vec::new(),
             judges_ahead: false,
+            judges_room: false,
             probe,
         }
     }
@@ -164,20 +167,21 @@ impl<'p, 'a> Card<'p, 'a> {
                 )));
             }
         }
-        self.was_busy(left.get(1).map(|second| second.frame.t), last)?;
+        let (which, name) = if self.judges_room { (0, "first") } else { (1, "second") };
+        self.was_busy(left.get(which).map(|one| one.frame.t), last, name)?;
         left.drain(..self.ahead.len());
         Ok(left)
     }
 
-    /// The second update ahead left after the last frame went in.
-    pub(super) fn was_busy(&self, second: Option<Time>, last: Time) -> ProbeResult<()> {
-        match second {
-            Some(second) if second > last || self.ahead.is_empty() => Ok(()),
+    /// The update ahead of this name left after the last frame went in.
+    pub(super) fn was_busy(&self, left: Option<Time>, last: Time, name: &str) -> ProbeResult<()> {
+        match left {
+            Some(left) if left > last || self.ahead.is_empty() => Ok(()),
             None if self.ahead.is_empty() => Ok(()),
-            second => Err(ProbeStop::Undecidable(format!(
-                "the output was not busy long enough: the second update ahead left {} µs before the last frame went in; a slower output \
+            left => Err(ProbeStop::Undecidable(format!(
+                "the output was not busy long enough: the {name} update ahead left {} µs before the last frame went in; a slower output \
                  (topology.rate) keeps it busy",
-                second.map_or(0, |second| (last - second) / US)
+                left.map_or(0, |left| (last - left) / US)
             ))),
         }
     }

@@ -169,7 +169,7 @@ fn of_clusters(card: &mut Card, count: usize) -> Vec<Sent> {
 
 fn full(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let (mut card, _) = congested(probe)?;
-    card.judges_ahead = true;
+    (card.judges_ahead, card.judges_room) = (true, true);
     let all = of_clusters(&mut card, usize::MAX);
     card.send_all(&all)?;
     let room = free(&card);
