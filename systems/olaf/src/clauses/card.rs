@@ -168,7 +168,8 @@ impl<'p, 'a> Card<'p, 'a> {
             }
         }
         let (which, name) = if self.judges_room { (0, "first") } else { (1, "second") };
-        self.was_busy(left.get(which).map(|one| one.frame.t), last, name)?;
+        let times: Vec<Time> = left.iter().map(|one| one.frame.t).collect();
+        self.was_busy(times.get(which..).and_then(departed), last, name)?;
         left.drain(..self.ahead.len());
         Ok(left)
     }
@@ -209,6 +210,16 @@ impl<'p, 'a> Card<'p, 'a> {
         }
         Ok(())
     }
+}
+
+/// When the first of these frames, of an output that was busy, left at the latest. A host that was late to take it took those behind it
+/// sooner than a frame's time apart: then it had left before.
+pub(super) fn departed(taken: &[Time]) -> Option<Time> {
+    let mut gaps: Vec<Time> = taken.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable();
+    // A little less, so that an output whose gaps differ is not taken for late.
+    let apart = gaps.get(gaps.len() / 2).map_or(0, |middle| middle / 10 * 9);
+    taken.iter().zip(0..).map(|(t, n)| t - n * apart).min()
 }
 
 /// Rewards further apart than this are not comparable.

@@ -13,6 +13,7 @@ use pktgen_wire::wire::frame::{
 };
 
 use super::SUITE;
+use super::card::departed;
 use pktgen_engine::clause::{Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop};
 
 const CLUSTERS: u16 = 8;
@@ -426,4 +427,16 @@ fn an_output_that_is_never_busy_decides_nothing() {
         let ended = (clause.probe)(&mut probe);
         assert!(matches!(ended, Err(ProbeStop::Undecidable(_))), "{}: {ended:?}", clause.id);
     }
+}
+
+/// A host that slept while the first left took it just before the second: times of a card in C, in microseconds.
+#[test]
+fn a_frame_that_was_taken_late_had_left_before() {
+    let taken = [1_902_618, 1_902_970, 1_905_627, 1_908_374, 1_911_111, 1_914_113, 1_916_747].map(|t| t * US);
+    let last_sent = 1_902_608 * US;
+    assert!(departed(&taken).is_some_and(|first| first < last_sent));
+    assert!(departed(&taken[1..]).is_some_and(|second| second > last_sent));
+    let even = [10, 12, 14, 17, 19].map(|t| t * MS);
+    assert_eq!(departed(&even), Some(10 * MS));
+    assert_eq!((departed(&even[..1]), departed(&[])), (Some(10 * MS), None));
 }
