@@ -114,7 +114,7 @@ LATE: dict[str, object] = {"updates": 5, "transport__late": "abort", "late_limit
 
 
 def test_an_invalid_run_is_an_error_and_keeps_its_records() -> None:
-    with pytest.raises(pktgen.InvalidRunError, match="INVALID: .*\n.*above transport.late_limit") as invalid:
+    with pytest.raises(pktgen.InvalidRunError, match="(?s)INVALID: .*above transport.late_limit") as invalid:
         pktgen.run("wires/live", **LATE)
     sweep = invalid.value.sweep
     assert not sweep.valid and invalid.value.code == 1
