@@ -169,7 +169,8 @@ fn of_clusters(card: &mut Card, count: usize) -> Vec<Sent> {
 
 fn full(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let (mut card, _) = congested(probe)?;
-    (card.judges_ahead, card.judges_room) = (true, true);
+    // On wires hosts may sleep, and a frame is seen when all of it has left; a process in lockstep says when it begins to leave.
+    (card.judges_ahead, card.judges_room) = (true, card.probe.ground.patience > 0);
     let all = of_clusters(&mut card, usize::MAX);
     card.send_all(&all)?;
     let room = free(&card);
