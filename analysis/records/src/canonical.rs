@@ -13,8 +13,8 @@ use pktgen_core::arrow::datatypes::{Field, Schema, UInt16Type, UInt32Type};
 use pktgen_core::arrow::error::ArrowError;
 use pktgen_core::record::digest::{Hashing, verify_run};
 use pktgen_core::record::{
-    Action, BOOKS, Edition, Heat, ITERATIONS, LANES, Manifest, NAMES, PAYLOADS, RECEIVED, RESULTS, Reason, SENT,
-    STAMPS, STATES, SumOk, Validity,
+    Action, BOOKS, CONTROLS, Edition, Heat, ITERATIONS, LANES, Manifest, NAMES, PAYLOADS, RECEIVED, RESULTS, Reason,
+    SENT, STAMPS, STATES, SumOk, Validity,
 };
 use pktgen_core::{Error, Result};
 use pktgen_workload::study::TIMES;
@@ -31,7 +31,7 @@ use crate::run::read_json;
 
 /// The streams and their columns, in the order in which they are printed and rows are sorted. It stays as it is when the record
 /// schema changes; [`RENAMED`] leads from later names to these.
-const LAYOUT: [(&str, &[&str]); 10] = [
+const LAYOUT: [(&str, &[&str]); 11] = [
     (SENT, &["t_gen_ps", "t_due_ps", "t_sent_ps", "cluster", "worker", "seq", "attempt", "block", "bytes", "reward"]),
     (BOOKS, &["t_ps", "node", "packet_in", "action", "packet_out", "reason"]),
     (
@@ -75,6 +75,7 @@ const LAYOUT: [(&str, &[&str]); 10] = [
     (LANES, &["t_recv_ps", "cluster", "words"]),
     (PAYLOADS, &["t_recv_ps", "part", "words"]),
     (NAMES, &["t_recv_ps", "packet", "count"]),
+    (CONTROLS, &["t_ps", "applied_ps", "schedule_ps", "held", "speed", "pps", "reset", "stopped"]),
     (STAMPS, &["t_ps", "packet", "received_ns", "sent_ns"]),
 ];
 
