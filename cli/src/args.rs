@@ -192,6 +192,9 @@ pub(crate) struct Replay {
     pub(crate) find: FindRate,
     #[command(flatten)]
     pub(crate) launch: AllowLaunch,
+    /// Start runs although hardware did not pass a probe, or was not probed (docs/launch.md)
+    #[arg(long)]
+    pub(crate) no_probe: bool,
 }
 
 /// What parts that serve have in common.
@@ -336,6 +339,12 @@ pub(crate) struct Analyze {
     /// Print the lines of single clusters, workers and bins, too; --json always does
     #[arg(long)]
     pub(crate) all: bool,
+    /// List the packets of a run that are not what they should be, and what they should have been, in place of numbers
+    #[arg(long)]
+    pub(crate) wrong: bool,
+    /// How many of them are listed
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "wrong")]
+    pub(crate) most: usize,
     /// Whose generation time an aggregate has for its Age-of-Model
     #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
     pub(crate) age: AgeOf,

@@ -50,6 +50,8 @@ kinds! {
     VERIFICATION = "verification" / 1, "`pktgen verify`";
     VERIFIED_RATE = "verified_rate" / 1, "`pktgen verify --find max-rate`";
     WIRING = "wiring" / 1, "`pktgen place atro`";
+    WRONG = "wrong" / 1, "how many packets of a run are wrong: `pktgen analyze --wrong`";
+    WRONG_PACKET = "wrong_packet" / 1, "one of them";
 }
 
 /// A kind of object or stream of files, which has its version in a member or in its metadata.

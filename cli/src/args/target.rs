@@ -19,7 +19,8 @@ pub(crate) struct Target {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TargetCommand {
-    /// Start the device of an experiment ([target.launch]), wait until it is ready, say so, and end it
+    /// Start the device of an experiment ([target.launch]), wait until it is ready, say so, and end it; or probe the hardware that it
+    /// names
     Check {
         #[command(flatten)]
         experiment: Experiment,

@@ -9,13 +9,14 @@ use pktgen_records::human::scale_for;
 use pktgen_records::line::write_table;
 use pktgen_records::memory::MemoryBound;
 use pktgen_records::run::is_unfinished;
+use pktgen_records::summary::summary;
 use pktgen_records::{Line, Measured, Options, analyze_run_with};
 use pktgen_report::run_dirs;
 use pktgen_report::sweep::Listed;
 
 use crate::args::Analyze;
-use crate::commands::captured;
 use crate::commands::query::ANSWERS;
+use crate::commands::{captured, wrong};
 use crate::schemas;
 use crate::ui::Ui;
 
@@ -24,6 +25,9 @@ use crate::ui::Ui;
 pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
     if captured::asked_for(&args) {
         return captured::run(&args, ui);
+    }
+    if args.wrong {
+        return wrong::run(&args, ui);
     }
     let mut dirs: Vec<Listed> = Vec::new();
     for path in &args.runs {
@@ -34,12 +38,13 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
     }
     let several = dirs.len() > 1;
     let bar = ui.bar("analysing", dirs.len() as u64);
-    let (mut lines, mut bad, mut invalid) = (Vec::new(), Vec::new(), false);
+    let (mut summaries, mut lines, mut bad, mut invalid) = (Vec::new(), Vec::new(), Vec::new(), false);
     for run in &dirs {
         let dir = &run.dir;
         match one(run, &args) {
             Ok(measured) => {
                 invalid |= say_notes(dir, &measured, ui);
+                summaries.push(summary_text(dir, &measured, "valid"));
                 let named = |line: Line| if several { line.with("run", dir.display().to_string()) } else { line };
                 lines.extend(measured.lines.into_iter().map(named));
             }
@@ -54,7 +59,7 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
         bad.iter().for_each(|(dir, error)| say_bad(dir, error, ui));
         return Err(error);
     }
-    print(&lines, &args, ui)?;
+    print(&summaries, &lines, &args, ui)?;
     bad.iter().for_each(|(dir, error)| say_bad(dir, error, ui));
     Ok(u8::from(invalid || !bad.is_empty()))
 }
@@ -92,8 +97,18 @@ fn one(run: &Listed, args: &Analyze) -> Result<Measured> {
     )
 }
 
-/// The requested lines: means over clusters and workers first, those of single ones on request.
-pub(super) fn print(lines: &[Line], args: &Analyze, ui: &Ui) -> Result<()> {
+/// The verdict on a run or a capture, and its summary; `sound` is the verdict where nothing speaks against it.
+pub(super) fn summary_text(name: &Path, measured: &Measured, sound: &str) -> String {
+    let against = measured.notes.iter().find(|note| FAILURES.contains(&note.note));
+    let verdict = against.map_or(sound, |note| note.text.as_str());
+    let rows = summary(&measured.lines);
+    rows.iter().fold(format!("{}: {verdict}", name.display()), |text, (about, values)| {
+        format!("{text}\n  {about:<14} {values}")
+    })
+}
+
+/// Summaries, then the requested lines: means over clusters and workers first, those of single ones on request.
+pub(super) fn print(summaries: &[String], lines: &[Line], args: &Analyze, ui: &Ui) -> Result<()> {
     let chosen = chosen(lines, &args.metrics)?;
     if let Some(table) = &args.table {
         let owned: Vec<Line> = chosen.iter().copied().cloned().collect();
@@ -102,6 +117,9 @@ pub(super) fn print(lines: &[Line], args: &Analyze, ui: &Ui) -> Result<()> {
     if ui.json() {
         chosen.iter().for_each(|line| ui.object(&schemas::METRIC, &line.to_json()));
         return Ok(());
+    }
+    if args.metrics.is_empty() {
+        summaries.iter().for_each(|summary| ui.result(&format!("{summary}\n")));
     }
     let (of_all, of_one): (Vec<&Line>, Vec<&Line>) = chosen.into_iter().partition(|line| line.key().is_some());
     of_all.iter().for_each(|line| ui.result(&plain(line)));

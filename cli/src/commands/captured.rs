@@ -13,7 +13,7 @@ use pktgen_core::{Error, Result, registry};
 use pktgen_registry::all;
 
 use crate::args::Analyze;
-use crate::commands::analyze::{print, say_notes};
+use crate::commands::analyze::{print, say_notes, summary_text};
 use crate::ui::Ui;
 
 /// Returns whether there are captures or tables among the arguments.
@@ -29,6 +29,11 @@ pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
             "{} is no capture; run dirs and captures are analysed one by one",
             other.display()
         )));
+    }
+    if args.wrong {
+        return Err(Error::config(
+            "--wrong is for run dirs, which say what was sent; pktgen diagnose looks at the captures of a run",
+        ));
     }
     if args.recover || args.age != Default::default() {
         return Err(Error::config(
@@ -59,7 +64,7 @@ pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
     };
     let name = args.runs.first().or(args.capture.sent.first()).map_or(Path::new(""), PathBuf::as_path);
     let fails = say_notes(name, &measured, ui);
-    print(&measured.lines, args, ui)?;
+    print(&[summary_text(name, &measured, "read whole")], &measured.lines, args, ui)?;
     Ok(u8::from(fails))
 }
 

@@ -42,6 +42,10 @@ pub(super) fn run(document: &Document, replay: &Replay, out: &Path, ui: &Ui) -> 
     };
     let (run, may_launch) = (replay.run.as_deref(), replay.launch.allow_launch);
     let searched = Searched { catalogue: all(), document, run, may_launch };
+    if !replay.no_probe {
+        let experiment = Experiment::open(all(), document.clone())?;
+        experiment.probe_device(experiment.choose(run)?)?;
+    }
     let stop = stop_flag();
     let bar = ui.spinner("trial");
     let progress = |p: &_| bar.set_message(live(p));

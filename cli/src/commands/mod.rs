@@ -35,6 +35,7 @@ mod target;
 mod tempo;
 mod trace;
 mod verify;
+mod wrong;
 
 use pktgen_core::Result;
 

@@ -12,7 +12,7 @@ use crate::ui::Ui;
 pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     let mut document = load(&args.experiment)?;
     let changes = tempo::apply(&args.tempo, &args.experiment.set, &mut document)?;
-    let experiment = open(document.clone())?.launching(args.launch.allow_launch);
+    let experiment = open(document.clone())?.launching(args.launch.allow_launch).probing(!args.no_probe);
     tempo::check(&changes, &experiment.runs)?;
     let experiment = match (&args.run, args.find.find_rate) {
         (Some(name), false) => experiment.only(name)?,

@@ -35,14 +35,18 @@ fn check(experiment: &Experiment, run: Option<&str>, launch: AllowLaunch, ui: &U
         let line = json!({ "ready": true, "command": command, "facts": facts, "counters": counters, "stop": stop });
         ui.object(&schemas::DEVICE_START, &line.to_string());
     } else {
-        ui.result(&format!("command        {}", found.command.join(" ")));
+        if !found.command.is_empty() {
+            ui.result(&format!("command        {}", found.command.join(" ")));
+        }
         for (name, text) in &found.facts {
             ui.result(&format!("{:<14} {text}", name.trim_start_matches("device.").replace('_', " ")));
         }
         for (name, value) in &found.counters {
             ui.result(&format!("counter        {name} {value}"));
         }
-        ui.result(&format!("end            {}", found.stop.as_deref().unwrap_or("as requested")));
+        if !found.command.is_empty() {
+            ui.result(&format!("end            {}", found.stop.as_deref().unwrap_or("as requested")));
+        }
         ui.result("ready");
     }
     Ok(u8::from(found.stop.is_some()))

@@ -91,7 +91,23 @@ fn metrics(dir: &Path) -> HashMap<String, f64> {
     let lines = String::from_utf8(output.stdout).expect("UTF-8");
     let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let whole = lines.filter(|line| line["labels"] == json!({}));
-    whole.filter_map(|line| Some((line["metric"].as_str()?.to_owned(), line["value"].as_f64()?))).collect()
+    let whole = whole.filter_map(|line| Some((line["metric"].as_str()?.to_owned(), line["value"].as_f64()?)));
+    whole.chain(wrong(dir)).collect()
+}
+
+/// What `pktgen analyze --wrong` lists of a run: how many packets are wrong, how many it could not check, and how many of those that are
+/// listed say which values differ.
+fn wrong(dir: &Path) -> Vec<(String, f64)> {
+    let words = ["analyze", "--wrong", "--json", "--most", "1000000", &dir.display().to_string()];
+    let output = pktgen(&[], &words, &[]).output().expect("it runs");
+    let lines = String::from_utf8(output.stdout).expect("UTF-8");
+    let mut lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let Some(all) = lines.next() else { return Vec::new() };
+    let told = lines.filter(|packet| packet["first_differing"].as_array().is_some_and(|values| !values.is_empty()));
+    let told = told.count() as f64;
+    let of = |name: &str| all[name].as_f64().expect("a number");
+    assert_eq!(output.status.code(), Some(i32::from(of("found") > 0.0)), "{all}");
+    vec![("wrong.found".into(), of("found")), ("wrong.unchecked".into(), of("unchecked")), ("wrong.told".into(), told)]
 }
 
 /// Runs a cell; again if the device says that it lost frames itself, since a busy machine is not what is tried.
@@ -103,7 +119,8 @@ fn tried(net: &Net, cell: &Cell) -> Seen {
             let words: Vec<_> = words.iter().map(String::as_str).collect();
             Device::start(net, &words)
         });
-        let words = ["replay", &experiment(cell.experiment), "--out", &out.display().to_string()];
+        // What wrong devices do in a run is tried, and not that a probe keeps them from it.
+        let words = ["replay", &experiment(cell.experiment), "--no-probe", "--out", &out.display().to_string()];
         let set: Vec<_> = cell.set.iter().map(String::as_str).collect();
         let output = pktgen(&net.inside("h"), &words, &set).output().expect("it runs");
         let device = device.map_or_else(Counts::none, Device::stop);
@@ -187,6 +204,7 @@ impl Olaf {
         let mut forward = self.cell("forwarder", "forward", Some(&["--fault", "forward"]), 0);
         forward.figures =
             vec![("received", |seen| Some(seen.sent())), ("unaccounted", ZERO), ("loss", ZERO), ("duplicates", ZERO)];
+        forward.figures.extend::<[Figure; 2]>([("wrong.found", ZERO), ("wrong.unchecked", ZERO)]);
         forward.says = |_| vec!["unaccounted".into(), "sent".into()];
         let mut drop = self.cell("dropper", "forward", Some(&["--fault", "drop"]), 0);
         drop.figures = vec![("unaccounted", DROPPED), ("loss", LOST)];
@@ -201,22 +219,29 @@ impl Olaf {
 
     fn damaging(self) -> Vec<Cell> {
         let mut duplicate = self.cell("duplicator", "olaf", Some(&["--fault", "duplicate"]), 0);
-        duplicate.figures = vec![("unaccounted", ZERO), ("duplicates", DUPLICATED)];
+        duplicate.figures = vec![("unaccounted", ZERO), ("duplicates", DUPLICATED), ("wrong.found", ZERO)];
         duplicate.says = |seen| vec![format!("{} packets arrived again", seen.device.of("duplicated"))];
         // What each packet should hold is known if lanes name its members, if our header names one update, or if nothing may be added.
         let found = i32::from(self.lanes || !self.strict);
         let mut corrupt = self.cell("corrupter", "olaf", Some(&["--fault", "corrupt"]), found);
         if self.lanes {
-            corrupt.figures = vec![("sums_wrong", CORRUPTED)];
+            corrupt.figures = vec![("sums_wrong", CORRUPTED), ("wrong.found", CORRUPTED), ("wrong.told", CORRUPTED)];
         }
         corrupt.says = |seen| vec![format!("{}", seen.device.of("corrupted"))];
-        let corrupt_forward = self.cell("corrupter", "forward", Some(&["--fault", "corrupt"]), 1);
+        let mut corrupt_forward = self.cell("corrupter", "forward", Some(&["--fault", "corrupt"]), 1);
+        corrupt_forward.set.push("capture.pcap=true".into());
+        corrupt_forward.figures = vec![("wrong.found", CORRUPTED), ("wrong.unchecked", ZERO)];
+        if !self.strict {
+            // Our header says which update it should be.
+            corrupt_forward.figures.push(("wrong.told", CORRUPTED));
+        }
         vec![duplicate, corrupt, corrupt_forward]
     }
 
     fn adding(self) -> Vec<Cell> {
         let mut right = self.cell("right adder", "olaf", Some(&self.adder()), 0);
         right.figures = vec![("sums_wrong", self.sums()), ("lanes_wrong", NO_VALUE), ("duplicates", ZERO)];
+        right.figures.push(("wrong.found", ZERO));
         let mut wrong = self.cell(
             "wrong adder",
             "olaf",
@@ -309,17 +334,19 @@ impl Training {
     /// A copy of a result reaches each of the four workers.
     fn cells(&self, lanes: bool) -> Vec<Cell> {
         let mut right = self.cell("right adder", lanes, Some(&[]), 0);
-        right.figures = vec![("sums_wrong", ZERO), ("unaccounted", ZERO), ("duplicates", ZERO)];
+        right.figures = vec![("sums_wrong", ZERO), ("unaccounted", ZERO), ("duplicates", ZERO), ("wrong.found", ZERO)];
         let mut duplicate = self.cell("duplicator", lanes, Some(&["--fault", "duplicate"]), 0);
         duplicate.figures = vec![("sums_wrong", ZERO), ("unaccounted", ZERO)];
         duplicate.says = |seen| vec![format!("{} packets arrived again", 4.0 * seen.device.of("duplicated"))];
         let mut reorder = self.cell("reorderer", lanes, Some(&["--fault", "reorder"]), 0);
         reorder.figures = vec![("sums_wrong", ZERO), ("unaccounted", ZERO)];
         let mut corrupt = self.cell("corrupter", lanes, Some(&["--fault", "corrupt"]), 1);
-        corrupt.figures = vec![("sums_wrong", CORRUPTED)];
+        corrupt.set.push("capture.pcap=true".into());
+        corrupt.figures = vec![("sums_wrong", CORRUPTED), ("wrong.found", CORRUPTED), ("wrong.told", CORRUPTED)];
         corrupt.says = |seen| vec![format!("{} packets", seen.device.of("corrupted")), "wrong sum".into()];
         let mut wrong = self.cell("wrong adder", lanes, Some(&["--wrong", "0.05"]), 1);
-        wrong.figures = vec![("sums_wrong", |seen| Some(seen.device.of("wrong")))];
+        let sums: fn(&Seen) -> Option<f64> = |seen| Some(seen.device.of("wrong"));
+        wrong.figures = vec![("sums_wrong", sums), ("wrong.found", sums)];
         wrong.says = |_| vec!["wrong sum".into()];
         let drop = self.cell("dropper", lanes, Some(&["--fault", "drop"]), 1);
         let mut mute = self.cell("mute", lanes, Some(&["--fault", "mute"]), 1);
@@ -390,7 +417,7 @@ fn searched(net: &Net, set: &[&str], words: &[&str]) -> (Option<i32>, String, Va
     let out = folder.path().join("rate");
     let experiment = experiment("olaf");
     let text = out.display().to_string();
-    let words = [&["replay", &experiment, "--find-rate", "--out", &text], words].concat();
+    let words = [&["replay", &experiment, "--no-probe", "--find-rate", "--out", &text], words].concat();
     let output = pktgen(&net.inside("h"), &words, set).output().expect("it runs");
     let found = std::fs::read(out.join("find-rate.json")).ok();
     let found = found.map_or(Value::Null, |text| serde_json::from_slice(&text).expect("JSON"));

@@ -8,6 +8,7 @@
 //! devices, or nothing beyond what arrived. Both are known before the first packet is sent.
 
 mod chains;
+mod expected;
 mod fates;
 mod goal;
 mod pairs;
@@ -23,6 +24,7 @@ use pktgen_wire::wire::{integers, update};
 use crate::endpoint::{Content, Pairs};
 use crate::target::sparse::Adder;
 
+pub use expected::{Expected, Values};
 use fates::FateCounts;
 pub use fates::total;
 pub use goal::Goal;
@@ -257,6 +259,18 @@ impl Ledger {
         }
     }
 
+    /// What a packet that arrives now should hold; none of one that is not under way, whose members are not known, or whose pairs are
+    /// summed by key.
+    pub fn expected(&mut self, receipt: &Receipt) -> Option<Expected> {
+        match (&mut self.account, &self.black_box) {
+            (Account::Updates(own), Some(device)) if receipt.count != 1 || device.merges && own.is_nameless() => None,
+            (Account::Updates(own), _) => own.expected(receipt.packet),
+            (Account::Results(own), None) => own.expected(receipt),
+            (Account::Results(own), Some(device)) => own.expected_of_all(device.all_of(receipt)?, receipt.packet.seq()),
+            (Account::Pairs(_), _) => None,
+        }
+    }
+
     /// A packet whose newest member is of `worker` arrived, with gradients of this digest: the verdict, and which packet it is and
     /// how many updates it represents, if that is known.
     #[inline]
@@ -332,6 +346,11 @@ impl Ledger {
     /// What is known of the device by what arrived; none of one that keeps books.
     pub fn unseen(&self) -> Option<Unseen> {
         self.black_box.as_ref().map(|device| device.facts())
+    }
+
+    /// Packets that arrived again, if the device keeps no books.
+    pub fn repeated(&self) -> u64 {
+        self.black_box.as_ref().map_or(0, |device| device.repeated)
     }
 
     /// The cluster of each worker, if the device keeps no books.

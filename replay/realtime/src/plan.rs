@@ -14,7 +14,7 @@ use pktgen_workload::lanes::Lanes;
 use crate::capture::Wanted;
 use crate::catalogue::Catalogue;
 use crate::external::Hardware;
-use crate::launch::Launch;
+use crate::launch::{Launch, Probing};
 use crate::parts::Parts;
 use crate::transport::TransportPlan;
 
@@ -51,6 +51,8 @@ pub struct Spec {
     pub hardware: Option<Hardware>,
     /// How its device is started, if that is a command.
     pub(crate) launch: Option<Launch>,
+    /// How its hardware is probed.
+    pub(crate) probing: Probing,
     /// The resolved configuration.
     pub config: String,
 }

@@ -12,6 +12,7 @@ mod shard;
 mod simulated;
 mod study;
 mod summary;
+mod wrong;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -53,6 +54,7 @@ pub use ranks::{Instant, LaunchedRank, Meeting, RankCrew, RankFlag};
 use report_plan::{read_paper, read_report};
 pub use shard::Share;
 pub use summary::{RoleSummary, Summary};
+pub use wrong::{PayloadNumber, WrongKind, WrongPacket, WrongPackets, WrongValue, wrong_packets};
 
 /// An experiment with its sweep unfolded.
 pub struct Experiment {
@@ -74,6 +76,7 @@ pub struct Experiment {
     view: Option<Arc<View>>,
     steering: Option<Arc<Steering>>,
     may_launch: bool,
+    probes: bool,
 }
 
 impl Experiment {
@@ -149,6 +152,7 @@ impl Experiment {
             view: None,
             steering: None,
             may_launch: false,
+            probes: false,
         })
     }
 
@@ -397,6 +401,7 @@ impl Experiment {
         let source = || Ok(share(source(self.catalogue, self.resolve(run)?, run.seed)?, task.share));
         let device = self.launch(&plan, task)?;
         manifest.host.extend(device.iter().flat_map(LaunchedDevice::facts));
+        manifest.host.extend(self.probe(&plan, task)?.map(|found| ("device.probe".to_owned(), found)));
         if let (true, Some(socket)) = (plan.spec.is_real_time(), task.steering.and_then(Steering::socket)) {
             manifest.host.insert("control.socket".into(), socket);
         }

@@ -23,8 +23,9 @@ use pktgen_workload::lanes::Layout;
 use pktgen_workload::workload::Source;
 
 use crate::capture::Names;
-use crate::ledger::{Carried, Ledger, Receipt};
+use crate::ledger::{Carried, Expected, Ledger, Receipt};
 use sums::Open;
+pub(crate) use sums::WrongSum;
 
 /// Most updates whose rows may come later than those of younger ones.
 const AHEAD_MAX: usize = 1 << 16;
@@ -43,14 +44,59 @@ pub struct Settled {
     open: Vec<Open>,
 }
 
+/// A packet that arrived, as the account saw it.
+pub(crate) struct PacketSeen<'a> {
+    /// Which row of `received`.
+    pub(crate) row: usize,
+    /// What is known of it.
+    pub(crate) received: &'a ReceivedRow,
+    /// What it should hold, as far as that is known.
+    pub(crate) expected: Option<Expected>,
+    /// Whether it does.
+    pub(crate) verdict: SumOk,
+    /// Nobody sent it, or what it was has ended.
+    pub(crate) strange: bool,
+    /// It had arrived before.
+    pub(crate) again: bool,
+}
+
+/// Looks at what arrived.
+type Watch<'a> = Option<&'a mut dyn FnMut(PacketSeen)>;
+
 /// Settles the account of the run in `dir`, whose workers sent what `source` makes. Clocks of its parts may be `slack`
 /// apart: what was sent is replayed so much earlier than what a device did, and that than what was received. The order
 /// within a stream is what counts.
 pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) -> Result<Settled> {
+    let mut names = ledger.is_nameless().then(|| Names::create(dir)).transpose()?;
+    let mut settled =
+        replay(dir, source, ledger, slack, &mut |name| names.as_mut().map_or(Ok(()), |names| names.push(name)), None)?;
+    names.map_or(Ok(()), |names| names.finish(dir, &mut settled.files))?;
+    Ok(settled)
+}
+
+/// The same again, with a look at every packet that arrived; writes nothing.
+pub(crate) fn settle_watched(
+    dir: &Path,
+    source: &mut dyn Source,
+    ledger: Ledger,
+    slack: Time,
+    watch: &mut dyn FnMut(PacketSeen),
+) -> Result<Settled> {
+    replay(dir, source, ledger, slack, &mut |_| Ok(()), Some(watch))
+}
+
+/// Gives the rows of the run in `dir` to the ledger.
+fn replay(
+    dir: &Path,
+    source: &mut dyn Source,
+    ledger: Ledger,
+    slack: Time,
+    name: &mut dyn FnMut(&Name) -> Result<()>,
+    mut watch: Watch,
+) -> Result<Settled> {
     let mut sent = Rows::open(dir, SENT, sent_row)?;
     let mut books = Rows::open(dir, BOOKS, book_row)?;
     let mut received = Rows::open(dir, RECEIVED, received_row)?;
-    let mut names = ledger.is_nameless().then(|| Names::create(dir)).transpose()?;
     let mut settled = Settled { ledger, sums: [0; 2], unknown: 0, files: FileDigests::new(), open: Vec::new() };
     let mut gradients = Gradients::new(source);
     loop {
@@ -73,13 +119,11 @@ pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) 
             }
             _ => {
                 if let Some((_, row)) = received.next() {
-                    let name = settled.received(&row);
-                    names.as_mut().map_or(Ok(()), |names| names.push(&name))?;
+                    name(&settled.received(&row, &mut watch))?;
                 }
             }
         }
     }
-    names.map_or(Ok(()), |names| names.finish(dir, &mut settled.files))?;
     settled.ledger.came_again(again(dir)?);
     Ok(settled)
 }
@@ -97,15 +141,25 @@ fn again(dir: &Path) -> Result<u64> {
 
 impl Settled {
     /// A packet arrived; returns its name, where packets have none of their own.
-    fn received(&mut self, row: &ReceivedRow) -> Name {
-        let (verdict, named) = match self.ledger.is_nameless() {
-            true => self.ledger.received_unnamed(row.packet.worker(), row.digest),
-            false => {
-                let ReceivedRow { packet, count, heat, part, last, digest, .. } = *row;
-                let carried = Carried::Digest(digest);
-                (self.ledger.received(&Receipt { packet, count, heat, part, last, carried }), None)
-            }
+    fn received(&mut self, row: &ReceivedRow, watch: &mut Watch) -> Name {
+        let ReceivedRow { packet, count, heat, part, last, digest, .. } = *row;
+        let receipt = Receipt { packet, count, heat, part, last, carried: Carried::Digest(digest.unwrap_or_default()) };
+        let nameless = self.ledger.is_nameless();
+        let expected = watch.as_ref().filter(|_| !nameless).and_then(|_| self.ledger.expected(&receipt));
+        let before = (self.ledger.strangers(), self.ledger.repeated());
+        let (verdict, named) = match nameless {
+            true => self.ledger.received_unnamed(packet.worker(), digest.unwrap_or_default()),
+            false => (self.ledger.received(&receipt), None),
         };
+        if let Some(watch) = watch {
+            // What was judged when it arrived has no digest.
+            let verdict = if digest.is_some() { verdict } else { row.sum_ok };
+            // What a device without books only forwards is what its worker sent.
+            let unknown = nameless && named.is_none() && self.ledger.unseen_clusters().is_some();
+            let strange = self.ledger.strangers() > before.0 || unknown && self.ledger.says_it_is_one(count);
+            let again = self.ledger.repeated() > before.1;
+            watch(PacketSeen { row: self.open.len(), received: row, expected, verdict, strange, again });
+        }
         match verdict {
             SumOk::Yes => self.sums[0] += 1,
             SumOk::No => self.sums[1] += 1,
@@ -127,11 +181,26 @@ impl Settled {
         let Some(cluster_of) = self.ledger.unseen_clusters().filter(|_| kept && layout.proves_sums()) else {
             return Ok(());
         };
-        let proven = sums::check(dir, layout, cluster_of, &self.open, source)?;
+        let proven = sums::check(dir, layout, cluster_of, &self.open, source, &mut |_| ())?;
         self.sums[0] += proven.right + proven.unsaid;
         self.sums[1] += proven.wrong + proven.wrong_single;
         self.ledger.proven(&proven);
         Ok(())
+    }
+
+    /// The wrong sums that only lanes prove, of a device without books; none where lanes cannot.
+    pub(crate) fn wrong_by_lanes(
+        &self,
+        dir: &Path,
+        layout: &Layout,
+        source: &mut dyn Source,
+        wrong: &mut dyn FnMut(WrongSum),
+    ) -> Result<()> {
+        let kept = dir.join(format!("{PAYLOADS}.parquet")).exists();
+        let Some(cluster_of) = self.ledger.unseen_clusters().filter(|_| kept && layout.proves_sums()) else {
+            return Ok(());
+        };
+        sums::check(dir, layout, cluster_of, &self.open, source, wrong).map(drop)
     }
 
     fn sent(&mut self, row: &SentRow, gradients: &mut Gradients) {
@@ -296,14 +365,15 @@ fn book_row(batch: &RecordBatch, row: usize) -> Option<(Time, Book)> {
 }
 
 /// What settling needs of a row of `received`.
-struct ReceivedRow {
-    t_recv: Time,
-    packet: PacketId,
-    count: u16,
+pub(crate) struct ReceivedRow {
+    pub(crate) t_recv: Time,
+    pub(crate) packet: PacketId,
+    pub(crate) count: u16,
+    pub(crate) digest: Option<u64>,
+    sum_ok: SumOk,
     heat: Option<Heat>,
     part: Option<u32>,
     last: bool,
-    digest: u64,
 }
 
 fn received_row(batch: &RecordBatch, row: usize) -> Option<(Time, ReceivedRow)> {
@@ -312,9 +382,10 @@ fn received_row(batch: &RecordBatch, row: usize) -> Option<(Time, ReceivedRow)> 
     let (heat, part) = (heat(batch, row)?, value::<UInt32Type>(batch, "part", row)?);
     let last = batch.column_by_name("last")?.as_boolean_opt()?;
     let last = last.is_valid(row) && last.value(row);
-    let digest = value::<UInt64Type>(batch, "digest", row)?.unwrap_or_default();
+    let digest = value::<UInt64Type>(batch, "digest", row)?;
+    let sum_ok = *SumOk::ALL.get(usize::from(value::<UInt8Type>(batch, "sum_ok", row)??))?;
     let t_recv = value::<Int64Type>(batch, "t_recv_ps", row)??;
-    Some((t_recv, ReceivedRow { t_recv, packet, count, heat, part, last, digest }))
+    Some((t_recv, ReceivedRow { t_recv, packet, count, digest, sum_ok, heat, part, last }))
 }
 
 #[cfg(test)]

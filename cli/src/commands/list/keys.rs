@@ -7,7 +7,7 @@ use pktgen_core::user_metric::UserMetricKeys;
 use pktgen_core::{Error, Result, topology};
 use pktgen_engine::endpoint::server;
 use pktgen_engine::target::port;
-use pktgen_realtime::launch::LAUNCH_KEYS;
+use pktgen_realtime::launch::{LAUNCH_KEYS, Probing};
 use pktgen_realtime::lockstep::Lockstep;
 use pktgen_realtime::transport::{self, RealTime};
 use pktgen_workload::{schedule, workload};
@@ -67,7 +67,7 @@ fn readers() -> Vec<Reader> {
         Reader::new("endpoint", "endpoints", of(*it), &[it.keys(), it.server_keys()])
     };
     all.extend(catalogue.workers.iter().map(endpoint));
-    all.push(Reader::common("target", "programs", &[port::PortSettings::KEYS]));
+    all.push(Reader::common("target", "programs", &[port::PortSettings::KEYS, Probing::KEYS]));
     all.extend(catalogue.programs.iter().map(|it| Reader::new("target", "programs", of(*it), &[it.keys()])));
     all.extend(catalogue.queues.iter().map(|it| Reader::new("target", "queues", of(*it), &[it.keys()])));
     all.push(Reader::new("target.launch", "launch", ("all", "A device that is a command."), &[&[LAUNCH_KEYS]]));

@@ -5,9 +5,9 @@
 
 use pktgen_core::record::{Book, PacketId, SumOk};
 
-use super::chains::{Chains, Step};
+use super::chains::{Chains, Group, Step};
 use super::fates::{Fate, FateCounts};
-use super::{Carried, Receipt};
+use super::{Carried, Expected, Receipt, Values};
 use crate::endpoint::{Content, ScalingError};
 
 /// Every so many blocks the error of scaling is looked at.
@@ -52,10 +52,7 @@ impl Results {
             counts.strangers += 1;
             return SumOk::Unknown;
         };
-        self.members.clear();
-        self.members.extend(self.chains.members(group));
-        self.sums.fill(0);
-        let elements = self.content.add(&self.members, &mut self.sums);
+        let elements = self.add_up(group);
         if packet.seq().is_multiple_of(SAMPLED) {
             let ScalingError { off, of } = self.content.error(&self.members, &self.sums[..elements]);
             self.error = ScalingError { off: self.error.off + off, of: self.error.of + of };
@@ -89,18 +86,49 @@ impl Results {
         carried: &Carried,
         counts: &mut FateCounts,
     ) -> Option<bool> {
+        let elements = self.add_up_first(workers, seq)?;
+        let (right, alone) = (carried.is_sums(&self.sums[..elements]), workers.len() == 1);
+        for member in &self.members {
+            self.chains.end(*member, |member, _| counts.of(member).count(Fate::Delivered, alone));
+        }
+        Some(right)
+    }
+
+    /// What a result should hold.
+    pub(super) fn expected(&mut self, receipt: &Receipt) -> Option<Expected> {
+        let packet = self.sent_as(receipt.packet, receipt.count);
+        let group = self.chains.group(packet)?;
+        let elements = self.add_up(group);
+        Some(self.added(elements))
+    }
+
+    /// What a result of these workers should hold.
+    pub(super) fn expected_of_all(&mut self, workers: &[u32], seq: u32) -> Option<Expected> {
+        let elements = self.add_up_first(workers, seq)?;
+        Some(self.added(elements))
+    }
+
+    fn added(&self, elements: usize) -> Expected {
+        Expected { members: self.members.clone(), values: Values::Integers(self.sums[..elements].to_vec()) }
+    }
+
+    /// Adds what the members of a group sent; returns how many elements that are.
+    fn add_up(&mut self, group: Group) -> usize {
+        self.members.clear();
+        self.members.extend(self.chains.members(group));
+        self.sums.fill(0);
+        self.content.add(&self.members, &mut self.sums)
+    }
+
+    /// The same of the first transmission of each of these workers that is under way; none if one has none.
+    fn add_up_first(&mut self, workers: &[u32], seq: u32) -> Option<usize> {
         self.members.clear();
         for worker in workers {
             let mut attempts = (0..=u8::MAX).map(|attempt| PacketId::new(*worker, seq, attempt));
             self.members.push(attempts.find(|id| self.chains.group(*id).is_some())?);
         }
         self.sums.fill(0);
-        let elements = self.content.add(&self.members, &mut self.sums);
-        let (right, alone) = (carried.is_sums(&self.sums[..elements]), workers.len() == 1);
-        for member in &self.members {
-            self.chains.end(*member, |member, _| counts.of(member).count(Fate::Delivered, alone));
-        }
-        Some(right)
+        Some(self.content.add(&self.members, &mut self.sums))
     }
 
     fn end(&mut self, packet: PacketId, fate: Fate, counts: &mut FateCounts) {

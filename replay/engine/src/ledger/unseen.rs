@@ -40,7 +40,7 @@ pub(super) struct BlackBox {
     /// What arrived without a name, by worker and digest.
     unnamed: HashMap<(u32, u64), PacketId>,
     /// Packets that arrived again.
-    repeated: u64,
+    pub repeated: u64,
     /// Packets that say that they are one update and carry something else.
     different: u64,
     /// Packets that are sums of unknown members.
@@ -136,8 +136,7 @@ impl BlackBox {
     /// A result arrived at the workers of a job.
     pub(super) fn result(&mut self, results: &mut Results, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
         let packet = receipt.packet;
-        let cluster = self.cluster_of.get(packet.worker() as usize).map(|cluster| usize::from(*cluster));
-        let Some(workers) = cluster.and_then(|cluster| self.clusters.get(cluster)) else {
+        let Some(workers) = self.workers_of(packet) else {
             return self.again(packet, counts);
         };
         if usize::from(receipt.count) != workers.len() {
@@ -151,6 +150,17 @@ impl BlackBox {
         };
         self.arrived.insert(known.0);
         if right { SumOk::Yes } else { SumOk::No }
+    }
+
+    /// The workers of a job.
+    fn workers_of(&self, packet: PacketId) -> Option<&[u32]> {
+        let cluster = *self.cluster_of.get(packet.worker() as usize)?;
+        self.clusters.get(usize::from(cluster)).map(Vec::as_slice)
+    }
+
+    /// The workers of a job, if a result is of all of them.
+    pub(super) fn all_of(&self, receipt: &Receipt) -> Option<&[u32]> {
+        self.workers_of(receipt.packet).filter(|workers| usize::from(receipt.count) == workers.len())
     }
 
     /// A packet arrived that is not under way.

@@ -8,7 +8,7 @@ use pktgen_wire::wire::update;
 
 use super::chains::{Chains, Group, Step};
 use super::fates::{Fate, FateCounts};
-use super::{Carried, Goal, Receipt};
+use super::{Carried, Expected, Goal, Receipt, Values};
 
 /// Packets of a worker that are compared where names are lost: more than a cable loses in a row.
 const LOOK: usize = 1024;
@@ -98,6 +98,17 @@ impl Updates {
         };
         self.end(receipt.packet, Fate::Delivered, counts);
         verdict
+    }
+
+    /// What a packet under way should hold.
+    pub(super) fn expected(&mut self, packet: PacketId) -> Option<Expected> {
+        let group = self.chains.group(packet)?;
+        let members = self.chains.members(group).collect();
+        let values = match self.stride == 0 || group.broken {
+            true => Values::Unkept,
+            false => Values::Floats(self.sum(group).to_vec()),
+        };
+        Some(Expected { members, values })
     }
 
     /// Is a packet under way, and does it hold what this payload does? Unknown where no sums are kept.

@@ -14,6 +14,6 @@ mod stream;
 
 pub use claim::{Claim, claim};
 pub use names::Names;
-pub(crate) use run_dir::PartDirs;
+pub(crate) use run_dir::{CAPTURE, PartDirs};
 pub use run_dir::{DeviceRows, Records, RunDir, ServerRows, Sides, Wanted, WorkerRows, recover};
 pub(crate) use run_dir::{join_records, write_controls, write_manifest};

@@ -24,7 +24,8 @@ use crate::recorder::Recorder;
 use crate::transport::Departure;
 
 /// Packets at the server, and as workers sent them.
-const CAPTURE: &str = "capture.pcapng";
+/// The capture of what arrived.
+pub(crate) const CAPTURE: &str = "capture.pcapng";
 const CAPTURE_SENT: &str = "sent.pcapng";
 /// File stem of what the server received, where workers receive results too: part of `received` when the run is finished.
 const RECEIVED_SERVER: &str = "received_server";

@@ -32,11 +32,13 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    pub(super) fn open(transport: &TransportPlan, addresses: &Addresses) -> Result<Marks> {
+    /// `key` says what asks for it.
+    pub(super) fn open(key: &str, transport: &TransportPlan, addresses: &Addresses) -> Result<Marks> {
+        transport.guard(End::Workers)?;
         let from = transport.interface_at(End::Workers).unwrap_or_default();
         let to = if transport.has_server { transport.interface_at(End::Server) } else { None };
         let to = to.filter(|to| !to.is_empty() && *to != from);
-        let frame = marked(addresses, transport.has_server)?;
+        let frame = marked(key, addresses, transport.has_server)?;
         let open = |interface: &str| all_frames(interface).map(File::from);
         let (out, back) = (open(&from)?, to.as_deref().map(open).transpose()?);
         Ok(Marks { frame, to: to.unwrap_or_else(|| from.clone()), from, out, back, seen: Seen::default() })
@@ -83,13 +85,17 @@ impl Probe for Marks {
     }
 }
 
+/// Whether these bytes are a marked frame, with a tag or without.
+pub(crate) fn is_marked(frame: &[u8]) -> bool {
+    [42, 46].into_iter().any(|at| frame.get(at..).is_some_and(|payload| payload.starts_with(MARK)))
+}
+
 /// A frame from worker 0 to the server, or to worker 1 where there is no server, that no system takes for its own.
-fn marked(addresses: &Addresses, has_server: bool) -> Result<Vec<u8>> {
+fn marked(key: &str, addresses: &Addresses, has_server: bool) -> Result<Vec<u8>> {
     let lacking = || {
-        Error::config(
-            "target.launch.ready = \"forward\": the profile says nobody whom worker 0 could send to; give addressing.server, or \
-             another way to be ready",
-        )
+        Error::config(format!(
+            "{key} = \"forward\": the profile says nobody whom worker 0 could send to; give addressing.server, or another probe"
+        ))
     };
     let from = *addresses.workers.first().ok_or_else(lacking)?;
     let to: Station = match has_server {

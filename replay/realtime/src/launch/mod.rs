@@ -1,8 +1,9 @@
 //! A device that is a command: `[target.launch]` (docs/launch.md).
 //!
 //! [`settings`] reads how it is started; [`session`] starts it in namespaces of its own, where [`keeper`] is the first process; [`ready`]
-//! finds out when it is ready, by the probes `marks` and `rounds`. Called by [`crate::run`].
+//! finds out when it is ready, by the probes `marks` and `rounds`. [`before`] probes a device that was there already. Called by [`crate::run`].
 
+mod before;
 mod cable;
 pub(crate) mod device;
 mod keeper;
@@ -15,7 +16,10 @@ mod session;
 mod settings;
 mod talk;
 
+pub use before::Probing;
+pub(crate) use before::probe_before;
 pub use device::LaunchedDevice;
 pub use keeper::keep;
+pub(crate) use marks::is_marked;
 pub use settings::LAUNCH_KEYS;
 pub(crate) use settings::Launch;

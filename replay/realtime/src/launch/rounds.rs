@@ -74,15 +74,15 @@ struct Round {
 }
 
 impl Rounds {
-    /// For a run whose frames have `frame_bytes`.
-    pub(super) fn open(spec: &Spec, frame_bytes: usize, slot: u16) -> Result<Rounds> {
+    /// For a run whose frames have `frame_bytes`; `key` says what asks for it.
+    pub(super) fn open(key: &str, spec: &Spec, frame_bytes: usize, slot: u16) -> Result<Rounds> {
+        spec.transport.guard(End::Workers)?;
         let outer = spec.transport.outer.as_ref();
         let known = outer.and_then(|outer| Some((outer, outer.format.round.as_ref()?, outer.format.ports?)));
         let Some((outer, form, ports)) = known else {
-            return Err(Error::config(
-                "target.launch.ready = \"round\": it is for devices that sum in slots of two sets, as SwitchML's over UDP; use \"forward\", \
-                 or \"file\"",
-            ));
+            return Err(Error::config(format!(
+                "{key} = \"round\": it is for devices that sum in slots of two sets, as SwitchML's over UDP; use another"
+            )));
         };
         let from = spec.transport.interface_at(End::Workers).unwrap_or_default();
         let socket = File::from(all_frames(&from)?);

@@ -11,7 +11,7 @@ use pktgen_core::{Error, Result};
 use crate::catalogue::Catalogue;
 use crate::endpoint::{Declaration, Facts, WorkerKind};
 use crate::groups::{GroupPorts, Groups, JobPlace, Regroup};
-use crate::launch::Launch;
+use crate::launch::{Launch, Probing};
 use crate::racks::{self, DeviceRacks};
 use crate::target::device::Device;
 use crate::target::flows::Flows;
@@ -30,6 +30,8 @@ pub(super) struct DeviceSet {
     pub remarks: Vec<Note>,
     /// How the device is started, if it is a command.
     pub launch: Option<Launch>,
+    /// How hardware is probed before a run.
+    pub probing: Probing,
 }
 
 /// Makes the devices, for frames of at most `frame_bytes`.
@@ -52,6 +54,7 @@ pub(super) fn read_devices(
         remarks.push(Note::NoCongestionSignal { program, queue });
     }
     let launch = Launch::of(&mut target)?;
+    let probing = Probing::read(&mut target)?;
     let changes = Groups::new(topology, &devices.routes, facts).changes(facts);
     let devices = devices.build_all(&mut target, topology)?;
     for discipline in catalogue.queues {
@@ -61,7 +64,7 @@ pub(super) fn read_devices(
         target.allow(program.keys());
     }
     document.close(target)?;
-    Ok(DeviceSet { devices, changes, remarks, launch })
+    Ok(DeviceSet { devices, changes, remarks, launch, probing })
 }
 
 /// Checks that the windows of workers fit their devices. Where a block that has no room is lost for good, they must; where others

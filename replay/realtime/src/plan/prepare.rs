@@ -110,7 +110,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
     let (Crew { workers: crew, mut declared, payloads }, receiver) =
         read_endpoints(catalogue, &mut document, endpoint, &facts, laned(&lanes, opened.source))?;
     let frame_bytes = declared.frame_bytes.unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
-    let DeviceSet { devices, changes, mut remarks, launch } =
+    let DeviceSet { devices, changes, mut remarks, launch, probing } =
         read_devices(catalogue, &mut document, &topology, &facts, frame_bytes, &declared)?;
     remarks.extend((capture.states && !kind.behaviour().listens).then_some(Note::StatesUnused {}));
     remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
@@ -130,6 +130,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         workers: workers.clone(),
         launch: launch.filter(|_| hardware.as_ref().is_some_and(|own| own.external)),
         hardware,
+        probing,
         config: document.resolved(),
         transport,
     };

@@ -12,7 +12,7 @@ use pktgen_core::{Error, Result};
 
 use super::{Experiment, Task, simulated};
 use crate::driver::real_time::{Progress, RealOutcome, RunOrder, drop_privileges};
-use crate::launch::LaunchedDevice;
+use crate::launch::{LaunchedDevice, probe_before};
 use crate::live::{DeviceCounts, DeviceSlot};
 use crate::plan::Plan;
 use crate::target::remote::Remote;
@@ -21,6 +21,20 @@ impl Experiment {
     /// Permits the experiment to run the commands of `[target.launch]`.
     pub fn launching(self, may: bool) -> Self {
         Experiment { may_launch: may, ..self }
+    }
+
+    /// Probes hardware before every run, or not.
+    pub fn probing(self, probes: bool) -> Self {
+        Experiment { probes, ..self }
+    }
+
+    /// Probes the hardware of a run in real time that this process has all ends of; what showed that it is there.
+    pub(super) fn probe(&self, plan: &Plan, task: &Task) -> Result<Option<String>> {
+        let whole = task.meeting.is_none() && task.roles.part().is_none();
+        match self.probes && whole && plan.spec.is_real_time() && plan.spec.launch.is_none() {
+            true => probe_before(&plan.spec, plan.parts.frame_bytes),
+            false => Ok(None),
+        }
     }
 
     /// Refuses commands that are not permitted.
@@ -83,13 +97,27 @@ impl Experiment {
         Ok(self.prepare(run)?.spec.launch.is_some())
     }
 
-    /// Starts the device of a run, waits until it is ready, and ends it.
+    /// Probes the hardware of a run that this process has all ends of, if the experiment does not start it.
+    pub fn probe_device(&self, run: &Run) -> Result<Option<String>> {
+        let plan = self.prepare(run)?;
+        if !plan.spec.is_real_time() || plan.spec.launch.is_some() {
+            return Ok(None);
+        }
+        probe_before(&plan.spec, plan.parts.frame_bytes)
+    }
+
+    /// Starts the device of a run, waits until it is ready, and ends it; or probes the one that is there.
     pub fn check_device(&self, run: &Run, stop: &AtomicBool) -> Result<DeviceCheck> {
         let plan = self.prepare(run)?;
         let Some(launch) = &plan.spec.launch else {
-            return Err(Error::config(
-                "target.launch: the experiment starts no device; write a [target.launch] with target.kind = \"external\" (docs/launch.md)",
-            ));
+            let found = self.probe_device(run)?.ok_or_else(|| {
+                Error::config(
+                    "target.kind: there is no device to probe: the experiment starts none ([target.launch]), and has none by \
+                     target.kind = \"external\", target.probe and transport.interfaces (docs/launch.md)",
+                )
+            })?;
+            let facts = BTreeMap::from([("device.probe".to_owned(), found)]);
+            return Ok(DeviceCheck { command: Vec::new(), facts, counters: BTreeMap::new(), stop: None });
         };
         let command = launch.command.clone();
         let device = self.launch(&plan, &Task::whole(stop))?;

@@ -8,8 +8,9 @@ use std::path::Path;
 
 use pktgen_core::Result;
 use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
-use pktgen_core::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
-use pktgen_core::record::{LANES, NO_CLUSTER, PAYLOADS, RECEIVED, SENT};
+use pktgen_core::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type, UInt64Type};
+use pktgen_core::record::{LANES, NO_CLUSTER, PAYLOADS, PacketId, RECEIVED, SENT};
+use pktgen_core::time::Time;
 use pktgen_wire::wire::update::elements_in;
 use pktgen_workload::lanes::{Answer, Arrived, Layout, Members, SentRows};
 use pktgen_workload::workload::Source;
@@ -35,6 +36,24 @@ pub enum Open {
     Single,
 }
 
+/// A sum that is wrong.
+pub(crate) struct WrongSum<'a> {
+    /// Which row of `received`.
+    pub(crate) row: usize,
+    /// When it arrived.
+    pub(crate) t_recv: Time,
+    /// Its newest member.
+    pub(crate) packet: PacketId,
+    /// Whose sum it is.
+    pub(crate) members: Vec<PacketId>,
+    /// The sum, made in f64.
+    pub(crate) exact: &'a [f64],
+    /// What arrived: the bits of f32s.
+    pub(crate) payload: &'a [u32],
+    /// How far each value is off at most if it is right.
+    pub(crate) bounds: Vec<f64>,
+}
+
 /// Columns of the records that lanes are read with.
 #[derive(Default)]
 struct Columns {
@@ -44,6 +63,7 @@ struct Columns {
     seq: Vec<u32>,
     t_recv_ps: Vec<i64>,
     received_cluster: Vec<u16>,
+    packet: Vec<u64>,
     words: Vec<u32>,
     starts: Vec<usize>,
 }
@@ -68,6 +88,7 @@ impl Columns {
             let batch = batch?;
             all.t_recv_ps.extend(batch["t_recv_ps"].as_primitive::<Int64Type>().values());
             all.received_cluster.extend(tenants(&batch));
+            all.packet.extend(batch["packet"].as_primitive::<UInt64Type>().values());
         }
         for batch in batches(dir, LANES)? {
             let batch = batch?;
@@ -95,13 +116,14 @@ impl Columns {
     }
 }
 
-/// Checks the packets of the run in `dir` that are `open`, by row of `received`.
+/// Checks the packets of the run in `dir` that are `open`, by row of `received`; `wrong` is told of those that are.
 pub fn check(
     dir: &Path,
     layout: &Layout,
     cluster_of: &[u16],
     open: &[Open],
     source: &mut dyn Source,
+    wrong: &mut dyn FnMut(WrongSum),
 ) -> Result<Proven> {
     let columns = Columns::read(dir)?;
     let members = columns.members(layout, cluster_of);
@@ -118,6 +140,12 @@ pub fn check(
             return;
         }
         let right = sum.is(payload, &mut proven.smallest);
+        if !right {
+            let own = members.of(row).iter().map(|member| *member as usize);
+            let members = own.map(|row| PacketId::new(columns.worker[row], columns.seq[row], 0)).collect();
+            let (t_recv, packet) = (columns.t_recv_ps[row], PacketId(columns.packet[row]));
+            wrong(WrongSum { row, t_recv, packet, members, exact: &sum.exact, payload, bounds: sum.bounds() });
+        }
         *match (open, right) {
             (Open::Sum, true) => &mut proven.right,
             (Open::Sum, false) => &mut proven.wrong,
@@ -176,14 +204,25 @@ impl Sum {
         values.len() == self.exact.len()
     }
 
+    /// How far a right sum is off at most, over the sum of absolute values.
+    fn share(&self) -> f64 {
+        let additions = f64::from(self.members - 1);
+        additions * U / (1.0 - additions * U) + f64::from(self.members) * U64
+    }
+
+    /// How far each value is off at most.
+    fn bounds(&self) -> Vec<f64> {
+        let share = if self.members == 1 { 0.0 } else { self.share() };
+        self.absolute.iter().map(|absolute| share * absolute).collect()
+    }
+
     /// Whether this payload is the sum, in any order of additions.
     fn is(&self, payload: &[u32], smallest: &mut Option<f64>) -> bool {
         let Some(payload) = payload.get(..self.exact.len()) else { return false };
         if self.members == 1 {
             return payload == self.first;
         }
-        let additions = f64::from(self.members - 1);
-        let share = additions * U / (1.0 - additions * U) + f64::from(self.members) * U64;
+        let share = self.share();
         payload.iter().zip(self.exact.iter().zip(&self.absolute)).all(|(word, (exact, absolute))| {
             // Beyond f32's range any order may end in an infinity.
             if *absolute >= f64::from(f32::MAX) {

@@ -346,6 +346,14 @@ impl TransportPlan {
         Ok(name)
     }
 
+    /// Refuses to send at an end whose interface, if it has one, carries the host's default route.
+    pub(crate) fn guard(&self, end: End) -> Result<()> {
+        match self.interface_at(end) {
+            Some(name) => safety::check(&name, self.allow_default_route),
+            None => Ok(()),
+        }
+    }
+
     /// What is wrong with an empty name of an end that this process opens, and what to do.
     pub fn unnamed(&self, end: End) -> String {
         let mut names: Vec<_> = (0..self.ends().len().max(end as usize + 1))

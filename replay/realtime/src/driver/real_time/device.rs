@@ -16,6 +16,7 @@ use crate::driver::admit::admit;
 use crate::endpoint::Facts;
 use crate::frame::{BURST, Frame, Pool};
 use crate::groups::Regroup;
+use crate::launch::is_marked;
 use crate::target::context::Outbox;
 use crate::target::device::Device;
 use crate::transport::{Found, Wire};
@@ -23,6 +24,9 @@ use crate::transport::{Found, Wire};
 /// Towards the workers, and towards the server.
 const DOWN: usize = 0;
 const UP: usize = 1;
+
+/// Most marked frames that are passed on.
+const MARKS_MAX: usize = 1000;
 
 /// How long the last frames may take to leave.
 const FLUSH_NS: u64 = 1_000_000_000;
@@ -47,6 +51,9 @@ pub(super) struct DeviceRole<'a> {
     rows: DeviceRows<'a>,
     facts: Facts,
     foreign: u64,
+    /// Marked frames of a probe that wait to be passed on, and how many were.
+    marks: Vec<Vec<u8>>,
+    marked: usize,
     downlink_bytes: u64,
     /// When losses were last looked at.
     looked: Time,
@@ -90,6 +97,8 @@ impl<'a> DeviceRole<'a> {
             rows,
             facts: facts.clone(),
             foreign: 0,
+            marks: Vec::new(),
+            marked: 0,
             downlink_bytes: 0,
             looked: 0,
             tally: RoleTally::default(),
@@ -163,16 +172,22 @@ impl<'a> DeviceRole<'a> {
     /// Hands a burst from one wire to the program, at the time at which it was found there.
     fn receive(&mut self, side: usize, shared: &Shared) -> Result<usize> {
         let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.foreign, &self.facts);
-        let faulted = &mut self.faulted;
+        let (faulted, marks, marked) = (&mut self.faulted, &mut self.marks, self.marked);
         let Found { frames: found, ended } =
             self.wires[side].receive(BURST, &mut |arrival| match admit(arrival.bytes, pool, facts) {
                 Some(frame) if arrival.lost => faulted.push(frame),
                 Some(frame) => batch.push(frame),
+                None if marked + marks.len() < MARKS_MAX && is_marked(arrival.bytes) => {
+                    marks.push(arrival.bytes.to_vec())
+                }
                 None => *foreign += 1,
             })?;
         self.ended[side] = ended;
         if shared.device_only {
             shared.live.received.fetch_add(found as u64, Ordering::Relaxed);
+        }
+        if !self.marks.is_empty() {
+            self.pass_marks(side)?;
         }
         if !self.faulted.is_empty() {
             let now = shared.clock.now();
@@ -196,6 +211,16 @@ impl<'a> DeviceRole<'a> {
             self.settle()?;
         }
         Ok(found)
+    }
+
+    /// Passes marked frames on as they are, towards the server, or back where there is none: who probes this device as hardware sees that
+    /// it is there.
+    fn pass_marks(&mut self, side: usize) -> Result<()> {
+        let to = if self.wire_of.contains(&UP) { 1 - side } else { side };
+        for mark in self.marks.drain(..) {
+            self.marked += self.wires[to].send(&[&mark])?.taken;
+        }
+        Ok(())
     }
 
     /// The control plane.

@@ -1,0 +1,118 @@
+//! The few numbers that a reader wants first, in units for people: what `pktgen analyze` begins with.
+//!
+//! Nothing is computed here: a row names metrics, and has those that the lines hold.
+
+use crate::human::scale_for;
+use crate::line::Line;
+
+/// A part of a row: the key of a metric, what is said of its value, and whether 0 is left out.
+struct Told {
+    key: &'static str,
+    words: &'static str,
+    unless_zero: bool,
+}
+
+const fn told(key: &'static str, words: &'static str) -> Told {
+    Told { key, words, unless_zero: false }
+}
+
+const fn if_any(key: &'static str, words: &'static str) -> Told {
+    Told { key, words, unless_zero: true }
+}
+
+/// The rows.
+const ROWS: [(&str, &[Told]); 8] = [
+    (
+        "sent",
+        &[
+            told("sent", "{} updates"),
+            if_any("retransmissions", "{} of them again"),
+            if_any("withheld_share", "{} of what was generated was withheld"),
+        ],
+    ),
+    (
+        "received",
+        &[
+            told("received", "{} packets"),
+            told("aggregation_mean", "{} updates each"),
+            told("throughput_bps", "{}"),
+            if_any("duplicates", "{} that had come before"),
+        ],
+    ),
+    ("updates", &[told("loss", "{} lost"), told("unrepresented", "{} in nothing that arrived")]),
+    ("sums", &[told("sums_ok", "{} right"), told("sums_wrong", "{} wrong")]),
+    (
+        "Age-of-Model",
+        &[
+            told("aom_mean/cluster", "mean {} by cluster"),
+            told("aom_p99/cluster", "p99 {}"),
+            told("aom_mean/worker", "mean {} by worker"),
+        ],
+    ),
+    (
+        "iterations",
+        &[
+            told("iterations", "{}"),
+            told("iteration_time_mean", "mean {}"),
+            told("iteration_time_p99", "p99 {}"),
+            if_any("results_degraded", "{} results without all sources"),
+        ],
+    ),
+    ("in the device", &[told("device_latency_p50", "median {}"), told("device_latency_p99", "p99 {}")]),
+    ("results", &[told("result_latency_p50", "median {} after sending"), told("elements_per_s", "{} elements")]),
+];
+
+/// A row of the summary: what it is about, and its values in words.
+pub type SummaryRow = (&'static str, String);
+
+/// The rows for which these lines, of one run or capture, have a value.
+pub fn summary(lines: &[Line]) -> Vec<SummaryRow> {
+    let value = |told: &Told| {
+        let line = lines.iter().find(|line| line.key().as_deref() == Some(told.key))?;
+        let value = line.value.filter(|value| *value != 0.0 || !told.unless_zero)?;
+        Some(told.words.replace("{}", &scale_for(&line.unit, value).show(value)))
+    };
+    let row = |(about, parts): &(&'static str, &[Told])| {
+        let values: Vec<String> = parts.iter().filter_map(value).collect();
+        (!values.is_empty()).then(|| (*about, values.join(", ")))
+    };
+    ROWS.iter().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::METRICS;
+
+    #[test]
+    fn every_row_is_of_metrics_that_there_are() {
+        let known: Vec<&str> =
+            METRICS.iter().flat_map(|metric| metric.definitions()).map(|known| known.metric).collect();
+        for told in ROWS.iter().flat_map(|(_, parts)| *parts) {
+            let metric = told.key.split('/').next().unwrap();
+            assert!(known.contains(&metric), "{metric}");
+            assert!(told.words.contains("{}"), "{}", told.words);
+        }
+    }
+
+    #[test]
+    fn what_has_no_value_is_left_out() {
+        let lines = [
+            Line::new("sent", "updates", 90_000.0),
+            Line::new("retransmissions", "updates", 0.0),
+            Line::new("loss", "share", 0.09),
+            Line::new("unrepresented", "share", None),
+            Line::new("sums_ok", "packets", 12.0),
+            Line::new("sums_wrong", "packets", 0.0),
+            Line::new("aom_mean", "ns", 399_500.0).with("flow", "cluster"),
+            Line::new("aom_mean", "ns", 1.0).with("flow", "cluster").with("id", 3),
+        ];
+        let expected = [
+            ("sent", "90000 updates"),
+            ("updates", "9.0 % lost"),
+            ("sums", "12 right, 0 wrong"),
+            ("Age-of-Model", "mean 399.5 µs by cluster"),
+        ];
+        assert_eq!(summary(&lines), expected.map(|(about, text)| (about, text.to_owned())));
+    }
+}

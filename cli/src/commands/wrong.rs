@@ -1,0 +1,176 @@
+//! `pktgen analyze --wrong`: the packets of runs that are not what they should be.
+
+use std::path::Path;
+
+use pktgen_core::record::PacketId;
+use pktgen_core::{Error, Result};
+use pktgen_realtime::run::{PayloadNumber, WrongKind, WrongPacket, WrongPackets, WrongValue, wrong_packets};
+use pktgen_records::human::show;
+use pktgen_registry::all;
+use pktgen_report::run_dirs;
+use serde_json::{Value, json};
+
+use crate::args::Analyze;
+use crate::schemas;
+use crate::ui::Ui;
+
+/// Most values of a packet that are shown to people, and that JSON has.
+const SHOWN: usize = 4;
+const LISTED: usize = 256;
+/// Most members that are shown to people.
+const MEMBERS: usize = 8;
+
+/// Lists the wrong packets of every run; the result is 1 if there are any.
+pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
+    if args.all || args.table.is_some() || !args.metrics.is_empty() {
+        return Err(Error::config(
+            "--wrong lists packets, and --metric, --all and --table are for numbers: give one of them",
+        ));
+    }
+    let mut wrong = false;
+    for path in &args.runs {
+        for run in run_dirs(path, args.no_verify)? {
+            run.check(args.no_verify)?;
+            let spinner = ui.spinner("settling again");
+            let found = wrong_packets(all(), &run.dir, args.most, args.no_verify);
+            spinner.finish_and_clear();
+            let found = found?;
+            wrong |= found.found > 0;
+            match ui.json() {
+                true => print_json(&run.dir, &found, ui),
+                false => print_text(&run.dir, &found, ui),
+            }
+        }
+    }
+    Ok(u8::from(wrong))
+}
+
+fn print_json(dir: &Path, found: &WrongPackets, ui: &Ui) {
+    let all = json!({
+        "run": dir,
+        "found": found.found,
+        "listed": found.packets.len(),
+        "received": found.received,
+        "unchecked": found.unchecked,
+        "counted_by_run": found.counted,
+    });
+    ui.object(&schemas::WRONG, &all.to_string());
+    for packet in &found.packets {
+        let values =
+            packet.differing.as_ref().map(|differing| differing.iter().take(LISTED).map(value).collect::<Vec<_>>());
+        let one = json!({
+            "run": dir,
+            "t_recv_ps": packet.t_recv,
+            "packet": id(packet.packet),
+            "kind": kind(packet.kind),
+            "count": packet.count,
+            "members": packet.members.iter().copied().map(id).collect::<Vec<_>>(),
+            "values": packet.values,
+            "differing": packet.differing.as_ref().map(Vec::len),
+            "first_differing": values,
+        });
+        ui.object(&schemas::WRONG_PACKET, &one.to_string());
+    }
+}
+
+fn id(packet: PacketId) -> Value {
+    json!({ "worker": packet.worker(), "seq": packet.seq(), "attempt": packet.attempt() })
+}
+
+fn kind(kind: WrongKind) -> &'static str {
+    match kind {
+        WrongKind::Sum => "sum",
+        WrongKind::Count => "count",
+        WrongKind::Stranger => "stranger",
+    }
+}
+
+fn value(value: &WrongValue) -> Value {
+    let number = |number| match number {
+        PayloadNumber::Float(value) => json!(value),
+        PayloadNumber::Integer(value) => json!(value),
+    };
+    json!({ "at": value.at, "is": number(value.is), "should_be": number(value.should) })
+}
+
+fn print_text(dir: &Path, found: &WrongPackets, ui: &Ui) {
+    ui.result(&format!("{}: {}", dir.display(), heading(found)));
+    for packet in &found.packets {
+        ui.result(&text(packet));
+    }
+    let rest = found.found - found.packets.len() as u64;
+    if rest > 0 {
+        ui.note(&format!("{rest} more: --most {} lists them", found.found));
+    }
+    if found.unchecked > 0 {
+        ui.note(&format!(
+            "{} of {} packets could not be checked: whose sum they are is not known (docs/provenance.md: format.lanes tells)",
+            found.unchecked, found.received
+        ));
+    }
+    if found.packets.iter().any(|packet| packet.values.is_some() && packet.differing.is_none()) {
+        ui.note("what arrived was not kept where no value is shown: capture.pcap = true keeps it");
+    }
+    if let Some(counted) = found.counted {
+        ui.note(&format!(
+            "the run itself counted {counted} wrong sums: its records and its account do not agree on the order of events"
+        ));
+    }
+}
+
+fn heading(found: &WrongPackets) -> String {
+    match found.found {
+        0 if found.unchecked == 0 => format!("all {} packets are what they should be", found.received),
+        0 => format!(
+            "no packet that could be checked is wrong ({} of {})",
+            found.received - found.unchecked,
+            found.received
+        ),
+        wrong => format!("{wrong} of {} packets are not what they should be", found.received),
+    }
+}
+
+/// A packet, and a line for what differs.
+fn text(packet: &WrongPacket) -> String {
+    let (worker, seq) = (packet.packet.worker(), packet.packet.seq());
+    let head = format!("  {}  worker {worker}, number {seq}", show("ns", packet.t_recv as f64 / 1000.0));
+    let head = match packet.kind {
+        WrongKind::Stranger => return format!("{head}: nobody sent what it holds, or that had ended"),
+        WrongKind::Count => {
+            format!("{head}: it says {} members, and has {}: {}", packet.count, packet.members.len(), members(packet))
+        }
+        WrongKind::Sum => format!("{head}: it should be {}", members(packet)),
+    };
+    match (&packet.differing, packet.values) {
+        (Some(differing), Some(values)) => format!("{head}\n{}", differing_text(differing, values)),
+        _ => head,
+    }
+}
+
+fn members(packet: &WrongPacket) -> String {
+    let name = |id: &PacketId| match id.attempt() {
+        0 => format!("{}/{}", id.worker(), id.seq()),
+        attempt => format!("{}/{}/{attempt}", id.worker(), id.seq()),
+    };
+    let shown: Vec<String> = packet.members.iter().take(MEMBERS).map(name).collect();
+    let more = packet.members.len().saturating_sub(MEMBERS);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    match packet.members.len() {
+        1 => format!("what {} sent", shown[0]),
+        _ => format!("the sum of {}{rest}", shown.join(", ")),
+    }
+}
+
+fn differing_text(differing: &[WrongValue], values: usize) -> String {
+    let number = |number| match number {
+        PayloadNumber::Float(value) => format!("{value:?}"),
+        PayloadNumber::Integer(value) => value.to_string(),
+    };
+    let one = |value: &WrongValue| {
+        format!("value {} is {} and should be {}", value.at, number(value.is), number(value.should))
+    };
+    let shown: Vec<String> = differing.iter().take(SHOWN).map(one).collect();
+    let more = differing.len().saturating_sub(SHOWN);
+    let rest = if more > 0 { format!("; {more} more") } else { String::new() };
+    format!("      {} of {values} values differ: {}{rest}", differing.len(), shown.join("; "))
+}

@@ -1,0 +1,89 @@
+//! The probe of a device that the experiment does not start: frames go through it before the first update of every run.
+
+use std::time::Duration;
+
+use pktgen_core::config::{FromValue, Value, settings, spans};
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+
+use super::marks::Marks;
+use super::probe::Probe;
+use super::rounds::Rounds;
+use crate::clock::Stopwatch;
+use crate::plan::Spec;
+use crate::transport::End;
+
+/// By what a device is probed that was there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProbeBy {
+    /// Rounds where the format has them, else marked frames.
+    Auto,
+    /// A marked frame comes out where it should.
+    Forward,
+    /// Sums of marked contributions come back.
+    Round,
+    /// Not at all.
+    Nothing,
+}
+
+impl FromValue for ProbeBy {
+    fn takes() -> String {
+        "auto, forward, round, none".to_owned()
+    }
+
+    fn from_value(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Text(text) if text == "auto" => Ok(ProbeBy::Auto),
+            Value::Text(text) if text == "forward" => Ok(ProbeBy::Forward),
+            Value::Text(text) if text == "round" => Ok(ProbeBy::Round),
+            Value::Text(text) if text == "none" => Ok(ProbeBy::Nothing),
+            other => Err(format!("{} is no probe of a device; there are: {}", other.to_toml(), Self::takes())),
+        }
+    }
+}
+
+settings! {
+    /// How hardware is probed before a run.
+    #[derive(Debug, Clone)]
+    pub struct Probing {
+        /// What shows before a run that hardware is there: `forward`, a marked frame comes out; `round`, sums of contributions come back; `auto`, the second
+        /// where the format has slots of two sets, else the first; `none`.
+        probe: ProbeBy = "auto";
+        /// How long that is waited for.
+        probe_timeout: Span = "2s" in spans((std::ops::Bound::Excluded(0), std::ops::Bound::Unbounded));
+    }
+}
+
+/// Probes the hardware of a run whose frames have at most `frame_bytes`, if there is any that this process reaches: what showed that it is
+/// there, or why it seems not to be.
+pub(crate) fn probe_before(spec: &Spec, frame_bytes: usize) -> Result<Option<String>> {
+    let (probing, transport) = (&spec.probing, &spec.transport);
+    let named = transport.interfaces.get(End::Workers as usize).is_some_and(|name| !name.is_empty());
+    let Some(hardware) = spec.hardware.as_ref().filter(|hardware| hardware.external && named) else { return Ok(None) };
+    let rounds =
+        transport.outer.as_ref().is_some_and(|outer| outer.format.round.is_some() && outer.format.ports.is_some());
+    const KEY: &str = "target.probe";
+    let mut probe: Box<dyn Probe> = match probing.probe {
+        ProbeBy::Nothing => return Ok(None),
+        ProbeBy::Auto if rounds => Box::new(Rounds::open(KEY, spec, frame_bytes, 0)?),
+        ProbeBy::Round => Box::new(Rounds::open(KEY, spec, frame_bytes, 0)?),
+        ProbeBy::Auto | ProbeBy::Forward => {
+            let addresses = hardware.profile.addressing.resolve(&spec.workers).map_err(Error::Config)?;
+            Box::new(Marks::open(KEY, transport, &addresses)?)
+        }
+    };
+    let within = Duration::from_nanos((probing.probe_timeout.ps() / 1000).max(0) as u64);
+    let watch = Stopwatch::start();
+    while !probe.exchange()? {
+        if watch.elapsed() > within {
+            return Err(Error::Invalid(format!(
+                "the device does not pass the probe: {} within {} (target.probe_timeout); look at its tables, ports and cables. \
+                 --no-probe runs all the same; target.probe = \"none\" is for a device that passes its own protocol only",
+                probe.missed(),
+                probing.probe_timeout
+            )));
+        }
+    }
+    probe.settle()?;
+    Ok(Some(probe.found()))
+}

@@ -1,0 +1,320 @@
+//! The packets of a run that are not what they should be, and what they should have been: `pktgen analyze --wrong`.
+//!
+//! The account is settled once more from the records, with a look at every packet; what arrived in its place is found in the run's own
+//! capture, by its digest, or among the payloads that were kept for lanes.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use pktgen_core::config::Document;
+use pktgen_core::record::digest::verify_run;
+use pktgen_core::record::{Family, Manifest, PacketId, RunState, SumOk};
+use pktgen_core::time::{HORIZON, MS, Time};
+use pktgen_core::{Error, Result};
+use pktgen_wire::pcap::Reader;
+use pktgen_wire::wire::sight::{Look, look};
+use pktgen_wire::wire::update;
+
+use super::Experiment;
+use super::shard::read;
+use crate::capture::CAPTURE;
+use crate::catalogue::Catalogue;
+use crate::ledger::Values;
+use crate::settle::{PacketSeen, WrongSum, settle_watched};
+
+/// How far the clocks of a run's parts may have been apart, tried in order until as many sums are wrong as the run says.
+const SLACKS: [Time; 3] = [0, 100 * MS, HORIZON / 2];
+/// Bytes that may follow the values of a payload: none, or a checksum.
+const BEHIND: [usize; 2] = [0, 4];
+
+/// What is wrong with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WrongKind {
+    /// Its values are not the sum of its members'.
+    Sum,
+    /// It says another number of members.
+    Count,
+    /// Nobody sent it, what it was had ended, or it holds nothing that its worker sent.
+    Stranger,
+}
+
+/// A number of a payload.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum PayloadNumber {
+    /// A gradient.
+    Float(f64),
+    /// A scaled one.
+    Integer(i32),
+}
+
+/// A value that differs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WrongValue {
+    /// Which value of the payload, from 0.
+    pub at: usize,
+    /// What arrived.
+    pub is: PayloadNumber,
+    /// What should have.
+    pub should: PayloadNumber,
+}
+
+/// A packet that is not what it should be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WrongPacket {
+    /// When it arrived.
+    pub t_recv: Time,
+    /// What it is known by.
+    pub packet: PacketId,
+    /// How many members it says that it has.
+    pub count: u16,
+    /// What is wrong.
+    pub kind: WrongKind,
+    /// Whose sum it should be; empty where that is not known.
+    pub members: Vec<PacketId>,
+    /// How many values it should have; none where that is not known.
+    pub values: Option<usize>,
+    /// All values that differ; none where what arrived was not kept.
+    pub differing: Option<Vec<WrongValue>>,
+}
+
+/// The packets of a run that are not what they should be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WrongPackets {
+    /// The first of them, in the order of their arrival.
+    pub packets: Vec<WrongPacket>,
+    /// How many there are.
+    pub found: u64,
+    /// Packets that arrived.
+    pub received: u64,
+    /// Packets of which nobody can say what they should be.
+    pub unchecked: u64,
+    /// Wrong sums that the run itself counted, if those are others.
+    pub counted: Option<u64>,
+}
+
+/// A packet whose payload is to be found.
+struct WrongPending {
+    row: usize,
+    digest: Option<u64>,
+    should: Option<Values>,
+    packet: WrongPacket,
+}
+
+/// The wrong packets of one reading.
+struct WrongSearch {
+    most: usize,
+    pending: Vec<WrongPending>,
+    found: u64,
+    wrong: u64,
+    received: u64,
+    unchecked: u64,
+    /// Rows that were found.
+    rows: HashSet<usize>,
+}
+
+/// The first `most` packets of the run in `dir` that are not what they should be. `waived`: its files are read whatever their digests say.
+pub fn wrong_packets(catalogue: &'static Catalogue, dir: &Path, most: usize, waived: bool) -> Result<WrongPackets> {
+    let path = dir.join("manifest.json");
+    let manifest: Manifest = read(&path)?;
+    check(&manifest, &path)?;
+    if !waived {
+        let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
+        verify_run(dir, &text, &manifest.files)?;
+    }
+    let experiment = Experiment::open(catalogue, Document::parse(&manifest.config, &path.display().to_string())?)?;
+    let counted = manifest.counters.sums_wrong;
+    let mut all = WrongSearch::read(&experiment, &manifest, dir, most, SLACKS[0])?;
+    for slack in &SLACKS[1..] {
+        if all.wrong == counted {
+            break;
+        }
+        let other = WrongSearch::read(&experiment, &manifest, dir, most, *slack)?;
+        if other.wrong.abs_diff(counted) < all.wrong.abs_diff(counted) {
+            all = other;
+        }
+    }
+    if manifest.files.contains_key(CAPTURE) {
+        all.find_payloads(&dir.join(CAPTURE))?;
+    }
+    Ok(WrongPackets {
+        packets: all.pending.into_iter().map(|pending| pending.packet).collect(),
+        found: all.found,
+        received: all.received,
+        unchecked: all.unchecked,
+        counted: (all.wrong != counted).then_some(counted),
+    })
+}
+
+/// Refuses what has no packets to look at.
+fn check(manifest: &Manifest, path: &Path) -> Result<()> {
+    let refuse = |why: &str| Err(Error::data(path, format!("--wrong: {why}")));
+    if manifest.study.is_some() {
+        return refuse("a study sends no packets");
+    }
+    if let Some(part) = &manifest.part {
+        return refuse(&format!("it is the part \"{part}\" of a run; pktgen merge joins all parts"));
+    }
+    if manifest.state == RunState::Running {
+        return refuse("the run has not ended, or was killed; pktgen analyze --recover makes it readable");
+    }
+    if manifest.records != "full" {
+        return refuse(&format!(
+            "records are \"{}\", and all packets are needed: capture.records = \"full\"",
+            manifest.records
+        ));
+    }
+    if manifest.family == Family::Pairs {
+        return refuse("sums by key have no list of members; sums_wrong counts the wrong ones");
+    }
+    Ok(())
+}
+
+impl WrongSearch {
+    /// Settles the account again, with clocks of parts `slack` apart.
+    fn read(experiment: &Experiment, manifest: &Manifest, dir: &Path, most: usize, slack: Time) -> Result<Self> {
+        let run = experiment.choose(None)?;
+        let ledger = experiment.draft(run)?.parts.ledger;
+        let has_books = ledger.unseen().is_none();
+        let mut all = WrongSearch {
+            most,
+            pending: Vec::new(),
+            found: 0,
+            wrong: 0,
+            received: 0,
+            unchecked: 0,
+            rows: HashSet::new(),
+        };
+        let settled = settle_watched(dir, experiment.updates(run)?.as_mut(), ledger, slack, &mut |seen| {
+            all.seen(seen, has_books);
+        })?;
+        if let Some(layout) = manifest.lanes.filter(|_| manifest.external.is_some()) {
+            settled.wrong_by_lanes(dir, &layout, experiment.updates(run)?.as_mut(), &mut |sum| all.wrong_sum(&sum))?;
+        }
+        all.pending.sort_by_key(|pending| pending.row);
+        all.pending.truncate(most);
+        Ok(all)
+    }
+
+    fn seen(&mut self, seen: PacketSeen, has_books: bool) {
+        self.received += 1;
+        let row = seen.received;
+        let (members, should) = seen.expected.map_or((Vec::new(), None), |due| (due.members, Some(due.values)));
+        let other = should.as_ref().and_then(Values::digest).zip(row.digest).is_some_and(|(due, is)| due != is);
+        // A device without books says by the count alone whose sum it is.
+        let miscounts = has_books && !members.is_empty() && members.len() != usize::from(row.count);
+        let kind = match seen.verdict {
+            SumOk::No if miscounts => WrongKind::Count,
+            SumOk::No => WrongKind::Sum,
+            _ if other => WrongKind::Sum,
+            _ if seen.strange => WrongKind::Stranger,
+            SumOk::Yes => return,
+            SumOk::Unknown => {
+                self.unchecked += u64::from(should.is_none() && !seen.again);
+                return;
+            }
+        };
+        self.wrong += u64::from(kind != WrongKind::Stranger && seen.verdict == SumOk::No);
+        self.found += 1;
+        self.rows.insert(seen.row);
+        if self.pending.len() < self.most {
+            let values = should.as_ref().filter(|values| **values != Values::Unkept).map(Values::len);
+            let packet = WrongPacket {
+                t_recv: row.t_recv,
+                packet: row.packet,
+                count: row.count,
+                kind,
+                members,
+                values,
+                differing: None,
+            };
+            self.pending.push(WrongPending { row: seen.row, digest: row.digest, should, packet });
+        }
+    }
+
+    /// A sum that lanes prove wrong.
+    fn wrong_sum(&mut self, sum: &WrongSum) {
+        self.wrong += 1;
+        if !self.rows.insert(sum.row) {
+            return;
+        }
+        self.found += 1;
+        self.unchecked = self.unchecked.saturating_sub(1);
+        if self.pending.len() >= self.most.saturating_mul(2) {
+            return;
+        }
+        let values = sum.payload.iter().zip(sum.exact.iter().zip(&sum.bounds)).enumerate();
+        let differing = values
+            .map(|(at, (word, (exact, bound)))| (at, f64::from(f32::from_bits(*word)), *exact, *bound))
+            .filter(|(_, is, exact, bound)| !((is - exact).abs() <= *bound))
+            .map(|(at, is, exact, _)| WrongValue {
+                at,
+                is: PayloadNumber::Float(is),
+                should: PayloadNumber::Float(exact),
+            });
+        let packet = WrongPacket {
+            t_recv: sum.t_recv,
+            packet: sum.packet,
+            count: u16::try_from(sum.members.len()).unwrap_or(u16::MAX),
+            kind: WrongKind::Sum,
+            members: sum.members.clone(),
+            values: Some(sum.exact.len()),
+            differing: Some(differing.collect()),
+        };
+        self.pending.push(WrongPending { row: sum.row, digest: None, should: None, packet });
+    }
+
+    /// Finds what arrived in the capture at `path`: the payload with the digest that the records have.
+    fn find_payloads(&mut self, path: &Path) -> Result<()> {
+        let mut wanted: HashMap<u64, Vec<usize>> = HashMap::new();
+        let mut lengths: Vec<usize> = Vec::new();
+        for (at, pending) in self.pending.iter().enumerate() {
+            if let (Some(digest), Some(values)) = (pending.digest, pending.packet.values) {
+                wanted.entry(digest).or_default().push(at);
+                lengths.push(values * 4);
+            }
+        }
+        lengths.sort_unstable();
+        lengths.dedup();
+        let mut reader = Reader::open(path)?;
+        while let Some(packet) = reader.next()?.filter(|_| !wanted.is_empty()) {
+            let Look::Udp(datagram) = look(packet.link_type, packet.bytes) else { continue };
+            for (length, behind) in lengths.iter().flat_map(|length| BEHIND.map(|behind| (*length, behind))) {
+                let Some(end) = datagram.payload.len().checked_sub(behind) else { continue };
+                let Some(values) = end.checked_sub(length).and_then(|from| datagram.payload.get(from..end)) else {
+                    continue;
+                };
+                for at in wanted.remove(&update::digest(values)).unwrap_or_default() {
+                    let pending = &mut self.pending[at];
+                    pending.packet.differing = pending.should.as_ref().map(|should| differing(values, should));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The values that are not what they should be.
+fn differing(values: &[u8], should: &Values) -> Vec<WrongValue> {
+    let words = values.as_chunks::<4>().0.iter().enumerate();
+    match should {
+        Values::Unkept => Vec::new(),
+        Values::Floats(due) => words
+            .zip(due)
+            .filter(|((_, bytes), due)| **bytes != due.to_le_bytes())
+            .map(|((at, bytes), due)| WrongValue {
+                at,
+                is: PayloadNumber::Float(f32::from_le_bytes(*bytes).into()),
+                should: PayloadNumber::Float((*due).into()),
+            })
+            .collect(),
+        Values::Integers(due) => words
+            .zip(due)
+            .filter(|((_, bytes), due)| i32::from_be_bytes(**bytes) != **due)
+            .map(|((at, bytes), due)| WrongValue {
+                at,
+                is: PayloadNumber::Integer(i32::from_be_bytes(*bytes)),
+                should: PayloadNumber::Integer(*due),
+            })
+            .collect(),
+    }
+}
