@@ -36,6 +36,7 @@ const ROWS: [(&str, &[Told]); 8] = [
             told("received", "{} packets"),
             told("aggregation_mean", "{} updates each"),
             told("throughput_bps", "{}"),
+            told("elements_per_s", "elements at {}"),
             if_any("duplicates", "{} that had come before"),
         ],
     ),
@@ -59,7 +60,7 @@ const ROWS: [(&str, &[Told]); 8] = [
         ],
     ),
     ("in the device", &[told("device_latency_p50", "median {}"), told("device_latency_p99", "p99 {}")]),
-    ("results", &[told("result_latency_p50", "median {} after sending"), told("elements_per_s", "{} elements")]),
+    ("results", &[told("result_latency_p50", "median {} after sending"), told("result_latency_p99", "p99 {}")]),
 ];
 
 /// A row of the summary: what it is about, and its values in words.

@@ -3,7 +3,7 @@
 //! The account is settled once more from the records, with a look at every packet; what arrived in its place is found in the run's own
 //! capture, by its digest, or among the payloads that were kept for lanes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 
 use pktgen_core::config::Document;
@@ -108,8 +108,8 @@ struct WrongSearch {
     wrong: u64,
     received: u64,
     unchecked: u64,
-    /// Rows that were found.
-    rows: HashSet<usize>,
+    /// Rows that were found, and where they are listed.
+    rows: HashMap<usize, Option<usize>>,
 }
 
 /// The first `most` packets of the run in `dir` that are not what they should be. `waived`: its files are read whatever their digests say.
@@ -163,7 +163,7 @@ fn check(manifest: &Manifest, path: &Path) -> Result<()> {
             manifest.records
         ));
     }
-    if manifest.family == Family::Pairs {
+    if manifest.family == Some(Family::Pairs) {
         return refuse("sums by key have no list of members; sums_wrong counts the wrong ones");
     }
     Ok(())
@@ -182,7 +182,7 @@ impl WrongSearch {
             wrong: 0,
             received: 0,
             unchecked: 0,
-            rows: HashSet::new(),
+            rows: HashMap::new(),
         };
         let settled = settle_watched(dir, experiment.updates(run)?.as_mut(), ledger, slack, &mut |seen| {
             all.seen(seen, has_books);
@@ -215,8 +215,9 @@ impl WrongSearch {
         };
         self.wrong += u64::from(kind != WrongKind::Stranger && seen.verdict == SumOk::No);
         self.found += 1;
-        self.rows.insert(seen.row);
-        if self.pending.len() < self.most {
+        let listed = self.pending.len() < self.most;
+        self.rows.insert(seen.row, listed.then_some(self.pending.len()));
+        if listed {
             let values = should.as_ref().filter(|values| **values != Values::Unkept).map(Values::len);
             let packet = WrongPacket {
                 t_recv: row.t_recv,
@@ -234,14 +235,6 @@ impl WrongSearch {
     /// A sum that lanes prove wrong.
     fn wrong_sum(&mut self, sum: &WrongSum) {
         self.wrong += 1;
-        if !self.rows.insert(sum.row) {
-            return;
-        }
-        self.found += 1;
-        self.unchecked = self.unchecked.saturating_sub(1);
-        if self.pending.len() >= self.most.saturating_mul(2) {
-            return;
-        }
         let values = sum.payload.iter().zip(sum.exact.iter().zip(&sum.bounds)).enumerate();
         let differing = values
             .map(|(at, (word, (exact, bound)))| (at, f64::from(f32::from_bits(*word)), *exact, *bound))
@@ -251,6 +244,18 @@ impl WrongSearch {
                 is: PayloadNumber::Float(is),
                 should: PayloadNumber::Float(exact),
             });
+        if let Some(listed) = self.rows.get(&sum.row) {
+            if let Some(at) = listed {
+                self.pending[*at].packet.differing = Some(differing.collect());
+            }
+            return;
+        }
+        self.rows.insert(sum.row, None);
+        self.found += 1;
+        self.unchecked = self.unchecked.saturating_sub(1);
+        if self.pending.len() >= self.most.saturating_mul(2) {
+            return;
+        }
         let packet = WrongPacket {
             t_recv: sum.t_recv,
             packet: sum.packet,

@@ -54,6 +54,8 @@ pub(super) struct DeviceRole<'a> {
     /// Marked frames of a probe that wait to be passed on, and how many were.
     marks: Vec<Vec<u8>>,
     marked: usize,
+    /// There is a second cable.
+    has_server: bool,
     downlink_bytes: u64,
     /// When losses were last looked at.
     looked: Time,
@@ -99,6 +101,7 @@ impl<'a> DeviceRole<'a> {
             foreign: 0,
             marks: Vec::new(),
             marked: 0,
+            has_server: topology.servers().next().is_some(),
             downlink_bytes: 0,
             looked: 0,
             tally: RoleTally::default(),
@@ -216,7 +219,7 @@ impl<'a> DeviceRole<'a> {
     /// Passes marked frames on as they are, towards the server, or back where there is none: who probes this device as hardware sees that
     /// it is there.
     fn pass_marks(&mut self, side: usize) -> Result<()> {
-        let to = if self.wire_of.contains(&UP) { 1 - side } else { side };
+        let to = if self.has_server { 1 - side } else { side };
         for mark in self.marks.drain(..) {
             self.marked += self.wires[to].send(&[&mark])?.taken;
         }
