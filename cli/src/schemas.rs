@@ -40,6 +40,7 @@ kinds! {
     PLACEMENTS = "placements" / 1, "`pktgen place soar` with workloads in sequence";
     QUERY_COLUMN = "query_column" / 1, "a column that queries know: `pktgen query --tables`";
     RATE = "rate" / 1, "a rate that `pktgen replay --find-rate` found";
+    RFC2544 = "rfc2544" / 1, "the tables of `pktgen replay --find-rate --rfc2544`";
     ROLE = "role" / 1, "what a role of a run in real time moved, at its end";
     SERIES = "series" / 1, "a metric over time: `pktgen history`";
     SHARD = "shard" / 1, "a share of a sweep: `pktgen replay --shard`";

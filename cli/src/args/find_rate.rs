@@ -9,6 +9,12 @@ pub(crate) struct FindRate {
     /// Search the highest rate without more loss than --loss, with correct sums and, if given, an AoM of at most --aom
     #[arg(long, conflicts_with_all = ["role", "speed", "rate", "pps", "top", "passes"])]
     pub(crate) find_rate: bool,
+    /// RFC 2544: throughput, latency, losses and bursts of raw frames of these sizes, with FCS [without any: 64,128,256,512,1024,1280,1518]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', num_args = 0..=1, requires = "find_rate", conflicts_with_all = ["loss", "aom", "exceed", "sum"])]
+    pub(crate) rfc2544: Option<Vec<u32>>,
+    /// RFC 2544: trials of latency, and bursts that must pass
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "rfc2544")]
+    pub(crate) repeats: u32,
     /// Share of sent updates that may be dropped
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "find_rate")]
     pub(crate) loss: f64,

@@ -22,9 +22,9 @@ const EXCEED: f64 = 0.5;
 const TRIALS: i64 = 21;
 
 /// What a trial must keep to.
-struct Limits {
-    loss: f64,
-    aom_ns: Option<f64>,
+pub(super) struct Limits {
+    pub(super) loss: f64,
+    pub(super) aom_ns: Option<f64>,
 }
 
 pub(super) fn run(document: &Document, replay: &Replay, out: &Path, ui: &Ui) -> Result<u8> {
@@ -89,7 +89,7 @@ fn goal(args: &FindRate) -> Result<Option<SearchGoal>> {
 }
 
 /// Did the trial keep to the limits, and why not, or how well? What cannot be used counts as all lost.
-fn judge(finished: &Finished, limits: &Limits) -> Result<JudgedTrial> {
+pub(super) fn judge(finished: &Finished, limits: &Limits) -> Result<JudgedTrial> {
     let all = |attempt| Ok(JudgedTrial { attempt, loss: None });
     let validity = &finished.validity;
     if validity.faults.iter().any(|fault| matches!(fault, Fault::NothingReceived { .. })) {

@@ -29,6 +29,7 @@ mod query;
 mod ranks;
 mod replay;
 mod report;
+mod rfc2544;
 mod shard;
 mod shipped;
 mod target;

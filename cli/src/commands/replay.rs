@@ -6,7 +6,7 @@ use pktgen_realtime::driver::real_time::Roles;
 use crate::args;
 use crate::args::Replay;
 use crate::commands::experiment::{OutFolder, execute, load, open};
-use crate::commands::{dry_run, find_rate, part, ranks, shard, tempo};
+use crate::commands::{dry_run, find_rate, part, ranks, rfc2544, shard, tempo};
 use crate::ui::Ui;
 
 pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
@@ -36,6 +36,9 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     }
     if args.find.find_rate {
         let out = OutFolder::of(args.out.clone(), &format!("{}-rate", experiment.name))?;
+        if let Some(sizes) = &args.find.rfc2544 {
+            return rfc2544::run(&document, &args, sizes, &out, ui);
+        }
         return find_rate::run(&document, &args, &out, ui);
     }
     if let Some(rank) = args.ranks.rank {

@@ -302,6 +302,47 @@ fn olaf_through_nothing() {
     hold(&net, &Olaf::ALL.into_iter().flat_map(Olaf::silent).collect::<Vec<_>>());
 }
 
+/// Raw frames, which have no names: what became of each is known by its content.
+#[test]
+fn raw_frames_through_devices_of_others() {
+    let (_alone, Some(net)) = (alone(), net("benchraw")) else { return };
+    let cell = |what: &str, fault: &str, code: i32, figures: Vec<Figure>| Cell {
+        what: format!("raw: {what}"),
+        experiment: "raw",
+        set: vec!["capture.pcap=true".into()],
+        device: Some(owned(&["--in", "e0", "--out", "e1", "--seed", "7", "--fault", fault])),
+        code,
+        figures,
+        says: SILENT,
+    };
+    let all: fn(&Seen) -> Option<f64> = |seen| Some(seen.sent());
+    let sent: fn(&Seen) -> Option<f64> = |_| Some(1200.0);
+    let mut none = cell("nothing plugged in", "forward", 1, Vec::new());
+    (none.device, none.says) = (None, NOTHING_BACK);
+    hold(
+        &net,
+        &[
+            cell(
+                "forwarder",
+                "forward",
+                0,
+                vec![
+                    ("sent", sent),
+                    ("received", all),
+                    ("loss", ZERO),
+                    ("wrong.found", ZERO),
+                    ("wrong.unchecked", ZERO),
+                ],
+            ),
+            cell("dropper", "drop", 0, vec![("unaccounted", DROPPED), ("loss", LOST), ("wrong.found", ZERO)]),
+            cell("duplicator", "duplicate", 0, vec![("unaccounted", ZERO), ("duplicates", DUPLICATED)]),
+            cell("reorderer", "reorder", 0, vec![("unaccounted", ZERO), ("received", all), ("wrong.found", ZERO)]),
+            cell("corrupter", "corrupt", 1, vec![("unaccounted", CORRUPTED), ("wrong.found", CORRUPTED)]),
+            none,
+        ],
+    );
+}
+
 /// A protocol of synchronous training: what it is called here, and its switch.
 struct Training {
     name: &'static str,
@@ -441,6 +482,43 @@ fn the_rate_of_a_token_bucket_is_found() {
         let pps = found["pps"].as_f64().expect("a rate");
         assert!((3800.0..=4200.0).contains(&pps), "{i}: {pps}: {said}");
     }
+}
+
+/// The same bucket in the tables of RFC 2544: its rate, and its depth as the longest burst.
+#[test]
+fn a_token_bucket_in_the_tables_of_rfc_2544() {
+    let (_alone, Some(net)) = (alone(), net("benchtables")) else { return };
+    let device = ["--in", "e0", "--out", "e1", "--fault", "limit", "--pps", "4000", "--burst", "128", "--for", "600"];
+    let device = Device::start(&net, &device);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (experiment, out) = (experiment("raw"), folder.path().join("tables").display().to_string());
+    let words = ["replay", &experiment, "--no-probe", "--json", "--out", &out, "--find-rate", "--rfc2544", "128"];
+    let limits = ["--trial", "500ms", "--from", "3000", "--to", "12000", "--confirm", "1", "--repeats", "1"];
+    let output = pktgen(&net.inside("h"), &[&words[..], &limits].concat(), &[]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(device.stop().of("dropped") > 0.0, "rates above the limit were tried");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let row = &found["rows"][0];
+    assert_eq!(
+        (&found["schema"], &row["bytes"], &row["limited_by"]),
+        (&json!("rfc2544/1"), &json!(128), &json!("device"))
+    );
+    // 4,000 a second and the 128 that the bucket holds, in half a second.
+    let pps = row["throughput_pps"].as_f64().expect("a rate");
+    assert!((4000.0..=4300.0).contains(&pps), "{row}");
+    assert_eq!(row["throughput_bps"].as_f64(), Some(pps * 1024.0));
+    let burst = row["burst_frames"].as_u64().expect("a burst");
+    assert!((128..=192).contains(&burst) && row["burst_is_bound"] == json!(false), "{row}");
+    let losses = row["losses"].as_array().expect("losses");
+    let last_two = losses.iter().rev().take(2).all(|at| at["loss"] == json!(0.0));
+    assert!(losses.len() > 2 && last_two && losses[0]["loss"].as_f64() > Some(0.2), "{row}");
+    assert!(row["latency"]["mean_ns"].as_f64() > Some(0.0), "{row}");
+    assert_eq!(found["shortened"].as_array().map(Vec::len), Some(4), "{found}");
+    // What has frames of its own has no sizes to be set.
+    let trace = ["workload.frames=nowhere.pcap"];
+    let words = ["replay", &experiment, "--no-probe", "--out", "never", "--find-rate", "--rfc2544"];
+    let output = pktgen(&net.inside("h"), &words, &trace).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
 }
 
 #[test]

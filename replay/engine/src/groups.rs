@@ -196,6 +196,7 @@ mod tests {
             share: pktgen_core::shard::Shard::WHOLE,
             lanes: None,
             learning: None,
+            raw: None,
         };
         let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
         let jobs = &Groups::new(&topology, &routes, &facts).jobs()[usize::from(device)];

@@ -175,7 +175,7 @@ impl Ledger {
     pub fn open(workers: usize, subject: Subject, evidence: Evidence) -> Self {
         let account = match subject {
             Subject::Updates { elements, goal, named } => {
-                Account::Updates(Updates::new(workers, elements, goal, named))
+                Account::Updates(Updates::new(workers, elements, goal, named, matches!(evidence, Evidence::Books)))
             }
             Subject::Results(content) => Account::Results(Results::new(workers, content)),
             Subject::Pairs(pairs, adder) => Account::Pairs(PairSums::new(workers, pairs, adder)),

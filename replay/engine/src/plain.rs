@@ -3,13 +3,13 @@
 use pktgen_wire::device::plan;
 
 use crate::catalogue::System;
-use crate::endpoint::{learner, open_loop, retransmit};
+use crate::endpoint::{learner, open_loop, raw, retransmit};
 use crate::target::{program, queue};
 
 /// It, as a system.
 pub static SYSTEM: System = System {
     planners: &[&plan::generic::Generic],
-    workers: &[&open_loop::OpenLoopKind, &retransmit::RetransmitKind, &learner::LearnerKind],
+    workers: &[&open_loop::OpenLoopKind, &retransmit::RetransmitKind, &learner::LearnerKind, &raw::RawKind],
     programs: &[&program::forward::ForwardKind],
     queues: &[&queue::fifo::FifoDiscipline],
     ..System::new("plain")

@@ -30,11 +30,19 @@ impl Hardware {
     pub(crate) fn named(catalogue: &Catalogue, document: &mut Document) -> Result<Option<Self>> {
         let text = |document: &Document, key: &str| document.get(key).map(Value::to_label);
         let external = text(document, "target.kind").as_deref() == Some("external");
+        // Frames that are sent as they are need no addresses of a profile.
+        let raw = text(document, "workload.kind").as_deref() == Some("raw");
+        if raw && external && document.get("target.profile").is_none() {
+            document.set("target.profile", Value::Text("generic".into()), Origin::Default)?;
+        }
         let Some(name) = text(document, "target.profile") else { return Ok(None) };
         let profile = Arc::new(device::open(&name, "target.profile", &catalogue.protocols)?);
         let kind = text(document, "transport.kind").unwrap_or_default();
         let known = TRANSPORTS.iter().find(|transport| transport.name() == kind);
-        if document.get("transport.readdress").is_none() && known.is_some_and(|known| known.capabilities().heads) {
+        if !raw
+            && document.get("transport.readdress").is_none()
+            && known.is_some_and(|known| known.capabilities().heads)
+        {
             document.set("transport.readdress", Value::Bool(true), Origin::Default)?;
         }
         let experiment = text(document, "name").unwrap_or_else(|| "the experiment".into());
@@ -102,6 +110,9 @@ impl Plan {
 
     /// Holds it against the hardware that it names.
     pub(crate) fn fit_hardware(self) -> Result<Self> {
+        if self.parts.facts.protocol.whole {
+            return Ok(self);
+        }
         if let Some(Hardware { profile, experiment, .. }) = &self.spec.hardware {
             check(profile, &self.asks(experiment)).into_result()?;
         } else if let Some(name) = self.spec.transport.middleware.declaring(|it| it.addresses).next() {

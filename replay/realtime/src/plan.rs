@@ -51,6 +51,8 @@ pub struct Spec {
     pub hardware: Option<Hardware>,
     /// How its device is started, if that is a command.
     pub(crate) launch: Option<Launch>,
+    /// Frames are sent as they are.
+    pub(crate) raw: bool,
     /// How its hardware is probed.
     pub(crate) probing: Probing,
     /// The resolved configuration.

@@ -20,7 +20,7 @@ use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::update::elements_in;
 use pktgen_workload::lanes::Layout;
-use pktgen_workload::workload::Source;
+use pktgen_workload::workload::{Source, Update, raw};
 
 use crate::capture::Names;
 use crate::ledger::{Carried, Expected, Ledger, Receipt};
@@ -248,8 +248,7 @@ impl<'a> Gradients<'a> {
         }
         while self.ahead.len() <= AHEAD_MAX {
             let update = *self.source.peek()?;
-            let mut values = vec![0; elements_in(update.bytes as usize) * 4];
-            self.source.take(&mut values);
+            let values = taken(self.source, &update);
             if (update.worker, update.seq) == (worker, seq) {
                 return Some(values);
             }
@@ -257,6 +256,18 @@ impl<'a> Gradients<'a> {
         }
         None
     }
+}
+
+/// Takes the next update of the source; what is compared of it where it arrives.
+fn taken(source: &mut dyn Source, update: &Update) -> Vec<u8> {
+    if source.known().raw.is_some() {
+        let mut frame = vec![0; update.bytes as usize];
+        source.take(&mut frame);
+        return raw::content(&frame);
+    }
+    let mut values = vec![0; elements_in(update.bytes as usize) * 4];
+    source.take(&mut values);
+    values
 }
 
 /// What settling needs of a row of `sent`.

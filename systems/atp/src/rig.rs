@@ -66,6 +66,7 @@ pub(crate) fn facts(setup: &Setup) -> Facts {
         share: pktgen_core::shard::Shard::WHOLE,
         lanes: None,
         learning: None,
+        raw: None,
     }
 }
 

@@ -30,6 +30,7 @@ const STEP_BYTES: u32 = 1500;
 static PROTOCOL: Protocol = Protocol {
     format: "atp_udp",
     smaller: "raise topology.mtu",
+    whole: false,
     identify,
     values: |payload| values(payload).unwrap_or_default(),
     element_bytes: |_| 4,

@@ -25,6 +25,7 @@ const POOL_MAX: u32 = 8192;
 static PROTOCOL: Protocol = Protocol {
     format: "switchml",
     smaller: "lower workload.elements",
+    whole: false,
     identify,
     values: |payload| Header::parse(payload).map_or(&[], |header| format::values(payload, &header)),
     element_bytes: |_| 4,

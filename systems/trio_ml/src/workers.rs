@@ -27,6 +27,7 @@ const WINDOW: u32 = 4095;
 static PROTOCOL: Protocol = Protocol {
     format: "trio_ml",
     smaller: "lower workload.elements",
+    whole: false,
     identify,
     values: |payload| Header::parse(payload).map_or(&[], |header| format::values(payload, &header)),
     element_bytes: |_| 4,

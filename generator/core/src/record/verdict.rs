@@ -178,7 +178,7 @@ findings! {
              ({why}); synchronise both by PTP (ptp4l, phc2sys) or chronyd, or give a bound: pktgen merge --clock-error 1us";
         /// Strict layouts carry no ids, and the device keeps no books.
         Headless = "headless" {} =>
-            "strict layouts carry no ids: packets are named by what they hold (docs/strict.md)";
+            "no ids are on the wire: packets are named by what they hold (docs/strict.md, docs/raw.md)";
         /// Workers need more blocks than the device has room for.
         Room = "room" { why: String } => "{why}";
         /// No device says how full its queue is.

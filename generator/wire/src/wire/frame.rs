@@ -117,6 +117,13 @@ impl Template {
         template
     }
 
+    /// With these Ethernet addresses.
+    pub fn between(mut self, from: [u8; 6], to: [u8; 6]) -> Self {
+        self.head[field::ETH_DST].copy_from_slice(&to);
+        self.head[field::ETH_SRC].copy_from_slice(&from);
+        self
+    }
+
     /// Frames have `frame_bytes` from now on.
     pub fn set_length(&mut self, frame_bytes: usize) {
         let ip = (frame_bytes - 14) as u16;

@@ -183,9 +183,19 @@ pub fn add_values(sum: &mut [u8], part: &[u8]) {
 /// same one, others hardly ever.
 #[inline]
 pub fn digest(values: &[u8]) -> u64 {
-    values.as_chunks::<4>().0.iter().fold(values.len() as u64, |sum, value| {
+    let (words, rest) = values.as_chunks::<4>();
+    let last = padded(rest);
+    words.iter().chain(&last).fold((words.len() + last.map_or(0, |_| 1)) as u64 * 4, |sum, value| {
         (sum ^ u64::from(u32::from_le_bytes(*value))).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
     })
+}
+
+/// The word of what is left behind whole ones: the bytes that lack say how many they are. None if nothing is left.
+pub fn padded(rest: &[u8]) -> Option<[u8; 4]> {
+    let lack = 4usize.checked_sub(rest.len()).filter(|lack| *lack < 4)?;
+    let mut word = [lack as u8; 4];
+    word[..rest.len()].copy_from_slice(rest);
+    Some(word)
 }
 
 /// An acknowledgement: the header of the update it answers, queue state and the server's reward.

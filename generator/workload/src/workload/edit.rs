@@ -108,7 +108,7 @@ impl Source for Edited {
     }
 
     fn known(&self) -> Known {
-        Known::pulled(self.source.known().frame_max)
+        self.source.known().changed()
     }
 
     fn peek(&self) -> Option<&Update> {

@@ -11,6 +11,7 @@ mod held;
 mod learn;
 mod mix;
 mod open;
+pub mod raw;
 mod repeat;
 mod rl;
 mod share;
@@ -85,6 +86,8 @@ pub struct Known {
     pub frame_max: u32,
     /// What lies between two passes of the source if all its updates are at one time; none if nothing says so.
     pub(crate) rest: Option<Time>,
+    /// The flows of frames that are sent as they are; none where updates get headers of ours.
+    pub raw: Option<Arc<raw::RawFlows>>,
     /// What endpoints in a closed loop drive instead of pulling updates. None where something changes the times or members of the
     /// workload, which the endpoints would not see.
     driven: Option<Driven>,
@@ -105,6 +108,11 @@ impl Known {
     /// A source that is only pulled, of frames up to so many bytes.
     pub(crate) fn pulled(frame_max: u32) -> Self {
         Known { frame_max, ..Known::default() }
+    }
+
+    /// What is left where times or numbers of it were changed: how large its frames are, and whether they are sent as they are.
+    pub(crate) fn changed(self) -> Self {
+        Known { raw: self.raw, ..Known::pulled(self.frame_max) }
     }
 
     /// The same without what endpoints could drive.
@@ -164,8 +172,15 @@ pub trait Workload: Named + Sync {
 pub const COMMON: KeyTables = &[open::Passes::KEYS, survey::Replayed::KEYS, background::Beside::KEYS];
 
 /// Every workload, by name.
-pub static WORKLOADS: &[&dyn Workload] =
-    &[&rl::Rl, &background::Background, &trace_file::TraceFile, &dense::Dense, &sparse::Sparse, &learn::Learn];
+pub static WORKLOADS: &[&dyn Workload] = &[
+    &rl::Rl,
+    &background::Background,
+    &trace_file::TraceFile,
+    &dense::Dense,
+    &sparse::Sparse,
+    &learn::Learn,
+    &raw::Raw,
+];
 
 #[cfg(test)]
 mod tests {

@@ -107,6 +107,12 @@ impl OnePass {
             source = Box::new(Scaled::new(source, scaling));
         }
         Ok(match background::beside(section, source.population().len() as u32, self.seed)? {
+            Some(_) if source.known().raw.is_some() => {
+                return Err(Error::config(format!(
+                    "{}: nothing is sent beside raw frames; leave it out",
+                    section.place("background_rate")
+                )));
+            }
             Some(extra) => Box::new(Mix::new(source, extra)),
             None => source,
         })

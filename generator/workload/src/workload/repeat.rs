@@ -119,7 +119,7 @@ impl Source for Repeat {
     }
 
     fn known(&self) -> Known {
-        Known::pulled(self.source.known().frame_max)
+        self.source.known().changed()
     }
 
     fn peek(&self) -> Option<&Update> {

@@ -83,7 +83,7 @@ impl Source for Scaled {
     }
 
     fn known(&self) -> Known {
-        Known { rest: self.scaling.rest, ..Known::pulled(self.source.known().frame_max) }
+        Known { rest: self.scaling.rest, ..self.source.known().changed() }
     }
 
     fn peek(&self) -> Option<&Update> {

@@ -7,6 +7,7 @@ mod all_reduce;
 pub mod gate;
 pub(crate) mod learner;
 pub mod open_loop;
+pub mod raw;
 pub(crate) mod retransmit;
 pub mod roster;
 pub mod rounds;
@@ -27,6 +28,7 @@ use pktgen_core::topology::{NodeId, Population, Racks};
 use pktgen_workload::lanes::Lanes;
 use pktgen_workload::learner::Learning;
 use pktgen_workload::workload::Source;
+use pktgen_workload::workload::raw::RawFlows;
 
 use crate::frame::{Frame, Heads, Kind, Pool};
 use crate::target::flows::Flows;
@@ -251,6 +253,8 @@ pub struct Facts {
     pub lanes: Option<Arc<Lanes>>,
     /// What agents learn, where they do.
     pub learning: Option<Arc<Learning>>,
+    /// The flows of frames that are sent as they are.
+    pub raw: Option<Arc<RawFlows>>,
 }
 
 /// What frames of a wire protocol are to the harness.
@@ -259,6 +263,8 @@ pub struct Protocol {
     pub format: &'static str,
     /// Advice that makes its frames smaller: "lower" some key.
     pub smaller: &'static str,
+    /// Frames are sent as they are: they have no format of ours, and no names.
+    pub whole: bool,
     /// See [`identify`](Protocol::identify).
     pub identify: fn(&[u8], &Facts) -> Option<Identity>,
     /// See [`values`](Protocol::values).

@@ -21,6 +21,7 @@ use crate::frame::{Frame, Kind, Pool};
 pub static UPDATES: Protocol = Protocol {
     format: FORMAT,
     smaller: "lower workload.bytes, set endpoint.ack_model = \"none\"",
+    whole: false,
     identify,
     values: update::gradients,
     element_bytes: |_| 4,

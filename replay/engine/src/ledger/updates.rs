@@ -1,7 +1,7 @@
 //! Updates: gradients that devices add up in their books' order. A sum is kept where its first member's gradients were, and
 //! compared bit for bit with what arrives.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use pktgen_core::record::{Book, PacketId, SumOk};
 use pktgen_wire::wire::update;
@@ -13,8 +13,13 @@ use super::{Carried, Expected, Goal, Receipt, Values};
 /// Packets of a worker that are compared where names are lost: more than a cable loses in a row.
 const LOOK: usize = 1024;
 
-/// What left devices and has not arrived, by worker, oldest first.
-type Departed = Vec<VecDeque<PacketId>>;
+/// What left devices, or workers whose device keeps no books, and has not arrived.
+enum Departed {
+    /// By worker, oldest first: what a packet holds may change while it is under way.
+    InOrder(Vec<VecDeque<PacketId>>),
+    /// By worker and digest, oldest first: nothing that is known changes it.
+    ByContent(HashMap<(u32, u64), VecDeque<PacketId>>),
+}
 
 /// The account of updates.
 pub(super) struct Updates {
@@ -29,9 +34,12 @@ pub(super) struct Updates {
 }
 
 impl Updates {
-    /// Of `workers` workers whose updates have at most `elements` gradients; 0 keeps no sums.
-    pub(super) fn new(workers: usize, elements: usize, goal: Option<Goal>, named: bool) -> Self {
-        let departed = (!named).then(|| vec![VecDeque::new(); workers]);
+    /// Of `workers` workers whose updates have at most `elements` gradients; 0 keeps no sums. `has_books`: devices say what they do.
+    pub(super) fn new(workers: usize, elements: usize, goal: Option<Goal>, named: bool, has_books: bool) -> Self {
+        let departed = (!named).then(|| match has_books {
+            true => Departed::InOrder(vec![VecDeque::new(); workers]),
+            false => Departed::ByContent(HashMap::new()),
+        });
         Updates { chains: Chains::new(workers), values: Vec::new(), stride: elements, goal, departed }
     }
 
@@ -120,8 +128,19 @@ impl Updates {
     /// A packet leaves a device, or a worker whose device keeps no books.
     #[inline]
     pub(super) fn leaves(&mut self, packet: PacketId) {
-        if let Some(own) = self.departed.as_mut().and_then(|all| all.get_mut(packet.worker() as usize)) {
-            own.push_back(packet);
+        match &mut self.departed {
+            None => {}
+            Some(Departed::InOrder(all)) => {
+                if let Some(own) = all.get_mut(packet.worker() as usize) {
+                    own.push_back(packet);
+                }
+            }
+            Some(Departed::ByContent(_)) => {
+                let digest = self.digest_of(packet);
+                if let (Some(digest), Some(Departed::ByContent(all))) = (digest, &mut self.departed) {
+                    all.entry((packet.worker(), digest)).or_default().push_back(packet);
+                }
+            }
         }
     }
 
@@ -129,10 +148,20 @@ impl Updates {
     /// known, and what the packet holds. So it is the first packet of that worker that left the device and holds the same,
     /// bit for bit; if none does, nothing is said of it, and what left stays under way.
     pub(super) fn known_as(&mut self, worker: u32, digest: u64) -> Option<PacketId> {
-        let mut own = std::mem::take(self.departed.as_mut()?.get_mut(worker as usize)?);
+        let mut own = match self.departed.as_mut()? {
+            Departed::ByContent(all) => {
+                let own = all.get_mut(&(worker, digest))?;
+                let packet = own.pop_front();
+                if own.is_empty() {
+                    all.remove(&(worker, digest));
+                }
+                return packet;
+            }
+            Departed::InOrder(all) => std::mem::take(all.get_mut(worker as usize)?),
+        };
         let found = own.iter().take(LOOK).position(|packet| self.digest_of(*packet) == Some(digest));
         let packet = found.and_then(|at| own.remove(at));
-        if let Some(all) = &mut self.departed {
+        if let Some(Departed::InOrder(all)) = &mut self.departed {
             all[worker as usize] = own;
         }
         packet

@@ -38,9 +38,12 @@ pub struct FrameSample {
 
 /// The first frames of each kind that the workers send.
 pub(super) fn first(plan: &mut Plan, per_kind: usize) -> Result<Vec<FrameSample>> {
-    let mut outward = Outward::of(plan)?;
+    // Frames that are sent as they are have no format of ours.
+    let whole = plan.parts.facts.protocol.whole;
+    let mut outward = (!whole).then(|| Outward::of(plan)).transpose()?;
     let parts = &mut plan.parts;
-    let format = plan.spec.catalogue.format(parts.facts.protocol.format, "the experiment")?;
+    let name = parts.facts.protocol.format;
+    let format = (!whole).then(|| plan.spec.catalogue.format(name, "the experiment")).transpose()?;
     let mut pool = Pool::new(parts.frame_bytes, 64);
     let mut host = Host::default();
     let mut samples: Vec<FrameSample> = Vec::new();
@@ -52,10 +55,10 @@ pub(super) fn first(plan: &mut Plan, per_kind: usize) -> Result<Vec<FrameSample>
         parts.workers.pull(wake, &mut pool, &mut host);
         for outgoing in host.outgoing.drain(..) {
             let frame = pool.frame(&outgoing.frame);
-            let kind = kind_of(format, pool.payload(&outgoing.frame));
+            let kind = format.map_or_else(|| name.to_owned(), |format| kind_of(format, pool.payload(&outgoing.frame)));
             if samples.iter().filter(|sample| sample.kind == kind).count() < per_kind {
-                let on_wire = outward.format;
-                let bytes = outward.frame(frame);
+                let on_wire = outward.as_ref().map(|outward| outward.format);
+                let bytes = outward.as_mut().map_or(frame, |outward| outward.frame(frame));
                 samples.push(sample(on_wire, kind, bytes, outgoing.frame.t, outgoing.frame.worker));
             }
             pool.release(outgoing.frame.buffer);
@@ -77,9 +80,9 @@ fn kind_of(format: &dyn Format, payload: &[u8]) -> String {
     words[..words.len().saturating_sub(1).max(1).min(words.len())].join(" ")
 }
 
-fn sample(format: &dyn Format, kind: String, bytes: &[u8], t_ps: Time, worker: u32) -> FrameSample {
+fn sample(format: Option<&dyn Format>, kind: String, bytes: &[u8], t_ps: Time, worker: u32) -> FrameSample {
     let mut fields = heads(bytes);
-    if let Some(datagram) = Datagram::parse(bytes) {
+    if let Some((format, datagram)) = format.zip(Datagram::parse(bytes)) {
         match format.layout().decode(datagram.payload) {
             None => fields.push((format.name().into(), format.print(datagram.payload))),
             Some(decoded) => {
@@ -112,7 +115,7 @@ fn heads(bytes: &[u8]) -> Vec<(String, String)> {
     let mut put = |name: &str, value: String| fields.push((name.to_owned(), value));
     let mac = |from: usize| bytes[from..from + 6].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":");
     let skip = if bytes.len() > 16 && bytes[12..14] == [0x81, 0x00] { 4 } else { 0 };
-    if bytes.len() < 42 + skip {
+    if bytes.len() < 42 + skip || bytes[12 + skip..14 + skip] != [0x08, 0x00] {
         return fields;
     }
     let word = |at: usize| u16::from_be_bytes([bytes[at + skip], bytes[at + skip + 1]]);

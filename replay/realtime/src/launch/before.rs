@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pktgen_core::config::{FromValue, Value, settings, spans};
+use pktgen_core::topology::Population;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 
@@ -68,7 +69,9 @@ pub(crate) fn probe_before(spec: &Spec, frame_bytes: usize) -> Result<Option<Str
         ProbeBy::Auto if rounds => Box::new(Rounds::open(KEY, spec, frame_bytes, 0)?),
         ProbeBy::Round => Box::new(Rounds::open(KEY, spec, frame_bytes, 0)?),
         ProbeBy::Auto | ProbeBy::Forward => {
-            let addresses = hardware.profile.addressing.resolve(&spec.workers).map_err(Error::Config)?;
+            let workers =
+                if spec.raw { &Population { cluster_of: vec![0], moves: Vec::new() } } else { &*spec.workers };
+            let addresses = hardware.profile.addressing.resolve(workers).map_err(Error::Config)?;
             Box::new(Marks::open(KEY, transport, &addresses)?)
         }
     };

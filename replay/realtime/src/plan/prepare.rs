@@ -10,6 +10,7 @@ use pktgen_core::seed::Seed;
 use pktgen_core::shard::Shard;
 use pktgen_core::topology::{self, Population, Topology};
 use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::HEAD;
 use pktgen_wire::wire::update::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
 use pktgen_workload::lanes::{self, Lanes};
 use pktgen_workload::workload::{self, Opened, Source};
@@ -19,14 +20,14 @@ use super::devices::{DeviceSet, check_room, read_devices};
 use super::network::{host_rate_bps, round_trip, standby};
 use super::{Plan, Spec};
 use crate::catalogue::Catalogue;
-use crate::endpoint::{Crew, Facts, Payloads, Receiver, UpdateServer, WorkerKind};
+use crate::endpoint::{Crew, Facts, Payloads, Receiver, UpdateServer, WorkerKind, raw};
 use crate::external::{Hardware, may_merge};
 use crate::ledger::{Evidence, Goal, Ledger, Subject};
 use crate::parts::Parts;
 use crate::reduction;
 use crate::target::device::Device;
 use crate::target::sparse::Adder;
-use crate::transport::{Frames, TransportPlan};
+use crate::transport::{Frames, Transport, TransportPlan};
 
 /// Plans a run in virtual time.
 pub fn plan(catalogue: &'static Catalogue, document: Document, seed: u64) -> Result<Plan> {
@@ -43,7 +44,7 @@ pub fn plan(catalogue: &'static Catalogue, document: Document, seed: u64) -> Res
 /// The updates of a run, anew: to settle an account.
 pub fn source(catalogue: &'static Catalogue, mut document: Document, seed: u64) -> Result<Box<dyn Source>> {
     let source = workload::open(&mut document, Seed(seed))?.source;
-    let (_, kind) = read_workers(catalogue, &mut document)?;
+    let (_, kind) = read_workers(catalogue, &mut document, source.as_ref())?;
     let (_, lanes) = read_format(catalogue, &mut document, kind, source.as_ref())?;
     Ok(laned(&lanes, source))
 }
@@ -82,10 +83,11 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
     let opened = open_share(catalogue, &mut document, seed, share)?;
     let workers = Arc::new(opened.source.population().clone());
     let frame_max = frame_max(opened.source.as_ref());
-    let (endpoint, kind) = read_workers(catalogue, &mut document)?;
+    let (endpoint, kind) = read_workers(catalogue, &mut document, opened.source.as_ref())?;
     let (udp_checksum, lanes) = read_format(catalogue, &mut document, kind, opened.source.as_ref())?;
     let topology = topology::open(&mut document, &workers)?;
     let transport = read_transport(catalogue, &mut document, kind, &opened, &topology, hardware.as_ref())?;
+    check_raw(kind, opened.source.as_ref(), transport.kind, hardware.as_ref())?;
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
     let facts = Facts {
         kind,
@@ -106,6 +108,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         share,
         lanes: lanes.clone(),
         learning: opened.source.known().learning(),
+        raw: opened.source.known().raw,
     };
     let (Crew { workers: crew, mut declared, payloads }, receiver) =
         read_endpoints(catalogue, &mut document, endpoint, &facts, laned(&lanes, opened.source))?;
@@ -114,7 +117,12 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         read_devices(catalogue, &mut document, &topology, &facts, frame_bytes, &declared)?;
     remarks.extend((capture.states && !kind.behaviour().listens).then_some(Note::StatesUnused {}));
     remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
-    let updates = updates(elements_in(frame_max), goal(capture.goal, &workers), &transport);
+    let elements = match facts.protocol.whole {
+        true => (frame_max - HEAD).div_ceil(4),
+        false => elements_in(frame_max),
+    };
+    let named = !facts.protocol.whole && transport.dialect.is_none_or(|dialect| !dialect.headless);
+    let updates = Subject::Updates { elements, goal: goal(capture.goal, &workers), named };
     let subject = subject(payloads, updates, &devices, &mut remarks);
     document.finish(SECTIONS)?;
     let spec = Spec {
@@ -131,6 +139,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         launch: launch.filter(|_| hardware.as_ref().is_some_and(|own| own.external)),
         hardware,
         probing,
+        raw: kind.protocol().whole,
         config: document.resolved(),
         transport,
     };
@@ -138,7 +147,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         topology,
         devices,
         workers: crew,
-        elements: declared.elements.unwrap_or(elements_in(frame_max)),
+        elements: declared.elements.unwrap_or(elements),
         declared,
         receiver,
         ledger: Ledger::open(workers.len(), subject, evidence(&spec)),
@@ -150,14 +159,35 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
     Plan { spec, parts }.fit_hardware()
 }
 
+/// Checks that frames that are sent as they are go to hardware, which keeps no books: nothing in them says which they are.
+fn check_raw(
+    kind: &dyn WorkerKind,
+    source: &dyn Source,
+    transport: &dyn Transport,
+    hardware: Option<&Hardware>,
+) -> Result<()> {
+    let raw = source.known().raw.is_some();
+    if raw != kind.protocol().whole {
+        return Err(Error::config(format!(
+            "endpoint.workers = \"{}\": frames of workload.kind = \"raw\" are sent by workers = \"raw\", and by no others; leave it out",
+            kind.name()
+        )));
+    }
+    let external = hardware.is_some_and(|own| own.external);
+    if raw && !(external && transport.capabilities().real_time && transport.capabilities().heads) {
+        return Err(Error::config(format!(
+            "workload.kind = \"raw\": frames without names go through a device that keeps no books, over cables that carry them whole: \
+             target.kind = \"external\" with af_packet, af_xdp, xdp_live or pcap, and not transport.kind = \"{}\"{}",
+            transport.name(),
+            if external { "" } else { " with a device in this process" }
+        )));
+    }
+    Ok(())
+}
+
 /// Bytes of the largest frame: an ACK with the model has a longer header than the update it answers.
 fn frame_max(source: &dyn Source) -> usize {
     (source.known().frame_max as usize).max(FRAME_MIN)
-}
-
-/// The updates of a run, as its account takes them.
-fn updates(elements: usize, goal: Option<Goal>, transport: &TransportPlan) -> Subject {
-    Subject::Updates { elements, goal, named: transport.dialect.is_none_or(|dialect| !dialect.headless) }
 }
 
 /// What a run accounts for: `updates`, with a note if they lose their names on the way to the server, or what workers can make again.
@@ -191,9 +221,14 @@ fn adder(devices: &[Option<Device>]) -> Adder {
 }
 
 /// `[endpoint]`, and which workers it asks for.
-fn read_workers(catalogue: &Catalogue, document: &mut Document) -> Result<(Section, &'static dyn WorkerKind)> {
+fn read_workers(
+    catalogue: &Catalogue,
+    document: &mut Document,
+    source: &dyn Source,
+) -> Result<(Section, &'static dyn WorkerKind)> {
     let mut endpoint = document.section("endpoint")?;
-    let name: String = endpoint.get("workers", catalogue.defaults.workers)?;
+    let default = if source.known().raw.is_some() { raw::NAME } else { catalogue.defaults.workers };
+    let name: String = endpoint.get("workers", default)?;
     let kind = find(catalogue.workers, "worker endpoint", &name, &endpoint.place("workers"))?;
     Ok((endpoint, kind))
 }
@@ -273,6 +308,10 @@ fn read_format(
     let mut section = document.section("format")?;
     let spoken = kind.protocol().format;
     let name: String = section.get("kind", spoken)?;
+    if kind.protocol().whole && name == spoken {
+        document.close(section)?;
+        return Ok((false, None));
+    }
     let format = catalogue.format(&name, &section.place("kind"))?;
     if format.name() != spoken {
         return Err(Error::config(format!(

@@ -66,6 +66,7 @@ impl Named for PsLiteKind {
 static PROTOCOL: Protocol = Protocol {
     format: "libra",
     smaller: "lower endpoint.cold_bytes",
+    whole: false,
     identify,
     values: format::pairs,
     // A packet has the sequence number of its header.

@@ -43,6 +43,7 @@ fn facts(source: &dyn Source) -> Facts {
         share: Shard::WHOLE,
         lanes: None,
         learning: source.known().learning(),
+        raw: None,
     }
 }
 

@@ -166,6 +166,7 @@ pub(super) fn open(
         share: pktgen_core::shard::Shard::WHOLE,
         lanes: None,
         learning: None,
+        raw: None,
     };
     let crew = kind.open(&mut Section::of("endpoint", keys), &facts, source).unwrap();
     (crew, dense, facts)

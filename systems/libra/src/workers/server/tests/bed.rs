@@ -60,6 +60,7 @@ pub(super) fn open(
         share: pktgen_core::shard::Shard::WHOLE,
         lanes: None,
         learning: None,
+        raw: None,
     };
     let value = |text: &str| text.parse().map_or_else(|_| Value::from(text), Value::Integer);
     let keys: Vec<_> = keys.iter().map(|(key, text)| (*key, value(text))).collect();

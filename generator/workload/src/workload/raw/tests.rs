@@ -1,0 +1,219 @@
+use proptest::prelude::*;
+
+use super::flow::FlowKey;
+use super::vary::Vary;
+use super::*;
+use crate::config::Document;
+use crate::pcap::{Form, Writer, WriterOptions};
+use crate::wire::frame::{Datagram, Template, set_udp_checksum};
+use crate::workload::open;
+
+/// What an experiment sends: updates and frames.
+fn sent(text: &str) -> Result<Vec<(Update, Vec<u8>)>> {
+    let mut document = Document::parse(text, "x.toml")?;
+    let mut source = open(&mut document, Seed(3))?.source;
+    assert!(source.known().raw.is_some(), "whatever stands around it");
+    let mut all = Vec::new();
+    while let Some(update) = source.peek().copied() {
+        let mut frame = vec![0; update.bytes as usize];
+        source.take(&mut frame);
+        all.push((update, frame));
+    }
+    assert_eq!(source.failure(), None);
+    Ok(all)
+}
+
+fn capture(folder: &std::path::Path, frames: &[(Time, Vec<u8>)]) -> String {
+    let path = folder.join("x.pcapng");
+    let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcapng)).unwrap();
+    for (t, frame) in frames {
+        writer.packet(0, *t, frame, frame.len() as u32).unwrap();
+    }
+    writer.finish().unwrap();
+    path.display().to_string()
+}
+
+fn udp(from: u32, port: u16, len: usize) -> Vec<u8> {
+    let mut frame: Vec<u8> = (0..len).map(|i| i as u8).collect();
+    Template::new((from, port), (0x0a00_0001, 9), len).emit(&mut frame);
+    frame
+}
+
+#[test]
+fn a_capture_is_sent_byte_for_byte_at_its_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let arp = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1], &[0x08, 0x06], &[7; 28]].concat();
+    let frames = [(5_000, udp(1, 7, 60)), (9_000, udp(2, 7, 1514)), (9_000, arp), (2_000_000, udp(1, 7, 61))].to_vec();
+    let path = capture(folder.path(), &frames);
+    let all = sent(&format!("[workload]\nkind = \"raw\"\nframes = \"{path}\"\n")).unwrap();
+    assert!(all.iter().zip(&frames).all(|((_, is), (_, due))| is == due) && all.len() == frames.len());
+    let times: Vec<_> = all.iter().map(|(update, _)| update.t_gen).collect();
+    assert_eq!(times, [0, 4_000, 4_000, 1_995_000]);
+    let named: Vec<_> = all.iter().map(|(update, _)| (update.worker, update.seq)).collect();
+    assert_eq!(named, [(0, 0), (1, 0), (2, 0), (0, 1)], "flows by their first frame, numbers by flow");
+    // Passes go on counting, and a rate stretches the times.
+    let text = format!("[workload]\nkind = \"raw\"\nframes = \"{path}\"\nrepeat = 2\n[schedule]\npps = 1000\n");
+    let twice = sent(&text).unwrap();
+    assert_eq!(twice.len(), 8);
+    assert_eq!((twice[7].0.worker, twice[7].0.seq, &twice[7].1), (0, 3, &frames[3].1));
+    assert_eq!(twice[3].0.t_gen, 3_000_000_000);
+}
+
+#[test]
+fn captures_that_cannot_be_sent_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |frames: &[(Time, Vec<u8>)], cut: u32| {
+        let path = folder.path().join("bad.pcapng");
+        let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcapng)).unwrap();
+        frames.iter().for_each(|(t, frame)| writer.packet(0, *t, frame, frame.len() as u32 + cut).unwrap());
+        writer.finish().unwrap();
+        sent(&format!("[workload]\nkind = \"raw\"\nframes = \"{}\"\n", path.display())).unwrap_err().to_string()
+    };
+    assert!(
+        refused(&[(0, udp(1, 7, 60))], 4).contains("packet 1 of")
+            && refused(&[(0, udp(1, 7, 60))], 4).contains("60 of its 64")
+    );
+    assert!(refused(&[(0, vec![0; 13])], 0).contains("13 bytes"));
+    assert!(refused(&[], 0).contains("there is no packet"));
+    let none = sent("[workload]\nkind = \"raw\"\nframes = \"/nowhere.pcap\"\n").unwrap_err().to_string();
+    assert!(none.contains("/nowhere.pcap"), "{none}");
+}
+
+#[test]
+fn made_frames_have_their_sizes_flows_and_numbers() {
+    let text = "[workload]\nkind = \"raw\"\nsizes = [60, 566, 1514]\nweights = [7, 4, 1]\nflows = 3\npackets = 24\n\
+        from = \"192.0.2.1\"\nto_mac = \"02:00:00:00:00:99\"\n[schedule]\noffered = \"1Gbps\"\n";
+    let all = sent(text).unwrap();
+    assert_eq!(all.len(), 72);
+    let of = |size: usize| all[..12].iter().filter(|(_, frame)| frame.len() == size).count();
+    assert_eq!([of(60), of(566), of(1514)], [7, 4, 1], "in every round");
+    for (n, (update, frame)) in all.iter().enumerate() {
+        let datagram = Datagram::parse(frame).expect("UDP");
+        assert_eq!(datagram.payload[..8], (n as u64).to_be_bytes());
+        assert_eq!(frame[..6], [2, 0, 0, 0, 0, 0x99]);
+        assert_eq!(datagram.src_port, 49152 + update.worker as u16);
+    }
+    let mean = all.iter().map(|(_, frame)| frame.len() as f64 * 8.0).sum::<f64>()
+        / (all.last().unwrap().0.t_gen as f64 / 1e12);
+    assert!((0.9..1.1).contains(&(mean / 1e9)), "{mean}");
+}
+
+#[test]
+fn fields_vary_and_checksums_follow() {
+    let vary = "vary = [\"udp_src=count:100..102\", \"ip_src=random:10.0.0.0..10.0.0.255\", \"50+2=count\"]\n";
+    let text = format!("[workload]\nkind = \"raw\"\nflows = 1\npackets = 600\n{vary}[schedule]\noffered = \"1Gbps\"\n");
+    let all = sent(&text).unwrap();
+    let mut sources = std::collections::BTreeSet::new();
+    for (n, (_, frame)) in all.iter().enumerate() {
+        let port = u16::from_be_bytes([frame[34], frame[35]]);
+        assert_eq!(usize::from(port), 100 + n % 3);
+        assert_eq!(frame[50..52], (n as u16).to_be_bytes());
+        sources.insert(frame[29]);
+        assert_eq!(frame[26..29], [10, 0, 0]);
+        let mut again = frame.clone();
+        crate::wire::frame::set_ip_checksum(&mut again);
+        assert_eq!(&again, frame, "{n}");
+    }
+    assert!(sources.len() > 200, "{}", sources.len());
+    assert_eq!(all, sent(&text).unwrap(), "drawn from the seed");
+    // Flows are those of the frames, whatever varies.
+    let flows: std::collections::BTreeSet<_> =
+        all.iter().map(|(update, frame)| (update.worker, frame[26..36].to_vec())).collect();
+    assert_eq!(
+        flows.len(),
+        all.iter().map(|(update, _)| update.worker).collect::<std::collections::BTreeSet<_>>().len()
+    );
+}
+
+#[test]
+fn patterns_with_checksums_keep_right_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut pattern = udp(1, 7, 100);
+    set_udp_checksum(&mut pattern);
+    let path = capture(folder.path(), &[(0, pattern), (1_000_000, udp(1, 8, 60))]);
+    let text = format!(
+        "[workload]\nkind = \"raw\"\npattern = \"{path}\"\npackets = 40\nvary = [\"payload=count\"]\n[schedule]\noffered = \"1Gbps\"\n"
+    );
+    let all = sent(&text).unwrap();
+    assert_eq!(all.len(), 40);
+    for (n, (_, frame)) in all.iter().enumerate() {
+        assert_eq!(frame.len(), [100, 60][n % 2]);
+        assert_eq!(frame[42..50], (n as u64).to_be_bytes());
+        let mut again = frame.clone();
+        if n % 2 == 0 {
+            set_udp_checksum(&mut again);
+        }
+        assert_eq!(&again, frame);
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused() {
+    for (set, part) in [
+        ("sizes = [41]", "41 bytes"),
+        ("sizes = [60, 100]\nweights = [1]", "1 weights for 2 sizes"),
+        ("weights = [0]", "at least 1"),
+        ("flows = 0", "0 flows"),
+        ("flows = 65537", "65536"),
+        ("from = \"10.0.0\"", "IPv4"),
+        ("to_mac = \"1:2\"", "Ethernet"),
+        ("vary = [\"ip_src\"]", "FIELD=count"),
+        ("vary = [\"ip_scr=count\"]", "ip_src"),
+        ("vary = [\"26+9=count\"]", "1 to 8 bytes"),
+        ("vary = [\"udp_src=count:9..70000\"]", "65535"),
+        ("vary = [\"udp_src=count:9..8\"]", "no range"),
+        ("packets = 70000\nflows = 1\nvary = [\"ip_src=count\"]", "more than 65536 flows"),
+        ("background_rate = \"1Gbps\"", "nothing is sent beside raw frames"),
+    ] {
+        let text = format!("[workload]\nkind = \"raw\"\n{set}\n[schedule]\noffered = \"1Gbps\"\n");
+        let message = sent(&text).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(message.contains(part), "{set}: {message}");
+    }
+}
+
+#[test]
+fn what_pads_a_packet_is_none_of_it() {
+    let frame = udp(1, 7, 50);
+    let padded = [&frame[..], &[0; 10]].concat();
+    assert_eq!(content(&padded), content(&frame));
+    assert_eq!(content(&frame).len(), 8);
+    assert!(content(&[0; 41]).is_empty());
+    assert_eq!(content(&[9; 47]), [9, 9, 9, 9, 9, 3, 3, 3], "no IPv4 packet, and three bytes that lack");
+    let digest = |frame: &[u8]| crate::wire::update::digest(&frame[HEAD..]);
+    for len in 42..60 {
+        let frame = udp(1, 7, len);
+        assert_eq!(crate::wire::update::digest(&content(&frame)), digest(&frame), "{len}");
+        let others = (HEAD..len).map(|at| {
+            let mut other = frame.clone();
+            other[at] ^= 1;
+            other
+        });
+        assert!(
+            others
+                .chain([frame[..len.max(43) - 1].to_vec()])
+                .all(|other| len == 42 || digest(&other) != digest(&frame))
+        );
+    }
+}
+
+proptest! {
+    /// Any bytes have a flow; tags do not change it.
+    #[test]
+    fn tags_are_none_of_a_flow(bytes in prop::collection::vec(any::<u8>(), 0..120), tag in any::<[u8; 2]>()) {
+        prop_assume!(bytes.len() < 14 || !matches!(bytes[12..14], [0x81, 0x00] | [0x88, 0xa8]));
+        let key = FlowKey::of(&bytes);
+        if bytes.len() >= 14 {
+            let tagged = [&bytes[..12], &[0x81, 0x00], &tag, &bytes[12..]].concat();
+            prop_assert_eq!(FlowKey::of(&tagged), key);
+        }
+    }
+
+    /// A field that counts over a range has each of its values once a round.
+    #[test]
+    fn counts_go_round(from in 0u64..200, more in 0u64..50, n in 0u64..1000) {
+        let vary = Vary::read(&format!("10+2=count:{from}..{}", from + more)).unwrap();
+        let mut frame = vec![0; 12];
+        vary.write(n, &mut frame);
+        prop_assert_eq!(u64::from(u16::from_be_bytes([frame[10], frame[11]])), from + n % (more + 1));
+    }
+}

@@ -1,0 +1,331 @@
+//! The tables of RFC 2544 for raw frames through a device that forwards: throughput, latency, frame loss rate, back-to-back frames (§26.1 to
+//! §26.4), for each size of frame (docs/raw.md).
+
+use std::path::Path;
+
+use pktgen_core::config::Document;
+use pktgen_core::units::Span;
+use pktgen_core::{Error, Result};
+use serde::Serialize;
+
+use super::find_rate::{JudgedTrial, Limiter, Search, Searched};
+use super::{Experiment, Finished, Task};
+use crate::capture::claim;
+
+/// Bytes of a checksum that ends a frame on the cable, which the sizes of the RFC have, and ours not.
+const FCS: u32 = 4;
+/// What the RFC asks for, in seconds: a trial of throughput and loss, one of latency; and the numbers of trials of latency and of bursts.
+const TRIAL_S: f64 = 60.0;
+const LATENCY_S: f64 = 120.0;
+const LATENCIES: u32 = 20;
+const BURSTS: u32 = 50;
+/// A step of the loss table, over its first rate.
+const STEP: f64 = 0.1;
+/// Bursts last at least this long at the highest rate, if nothing is lost.
+const BURST_S: f64 = 2.0;
+
+/// What is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BenchmarkPlan {
+    /// Sizes of frames, with FCS.
+    pub sizes: Vec<u32>,
+    /// How throughput is searched.
+    pub search: Search,
+    /// Length of a trial.
+    pub trial: String,
+    /// Trials of latency, and bursts that must pass.
+    pub repeats: u32,
+}
+
+/// What the delays of the frames of a run were, in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Delays {
+    /// Mean.
+    pub mean_ns: f64,
+    /// 99 %.
+    pub p99_ns: f64,
+    /// The longest.
+    pub max_ns: f64,
+}
+
+/// Judges and measures runs.
+pub struct Bench<'a> {
+    /// Says how much a run lost.
+    pub judge: &'a mut dyn FnMut(&Finished) -> Result<JudgedTrial>,
+    /// The delays of a run; none if they are not known.
+    pub delays: &'a mut dyn FnMut(&Path) -> Result<Option<Delays>>,
+    /// Told what is measured next.
+    pub next: &'a mut dyn FnMut(&str),
+}
+
+/// How much is lost at a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LossAt {
+    /// The rate, in packets/s.
+    pub pps: f64,
+    /// Share of the frames; none if that cannot be said.
+    pub loss: Option<f64>,
+}
+
+/// The row of a size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SizeRow {
+    /// Bytes of a frame, with FCS.
+    pub bytes: u32,
+    /// Highest rate without loss, in packets/s; none if none was found.
+    pub throughput_pps: Option<f64>,
+    /// The same in bits of frames, with FCS.
+    pub throughput_bps: Option<f64>,
+    /// Whose limit that is; none if the highest rate that may be tried passed.
+    pub limited_by: Option<Limiter>,
+    /// Delays at that rate: means over the repeats, and the longest of all.
+    pub latency: Option<Delays>,
+    /// Losses from the highest rate that was tried downwards.
+    pub losses: Vec<LossAt>,
+    /// Frames of the longest burst without loss, at the highest rate of this host; none if the shortest lost.
+    pub burst_frames: Option<u64>,
+    /// No burst that was tried lost a frame: the device may take longer ones.
+    pub burst_is_bound: bool,
+}
+
+/// All rows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Benchmark {
+    /// By size.
+    pub rows: Vec<SizeRow>,
+    /// What is shorter or fewer than the RFC asks for; empty if nothing is.
+    pub shortened: Vec<String>,
+    /// The user requested a stop: rows are missing.
+    pub interrupted: bool,
+}
+
+impl BenchmarkPlan {
+    /// What is shorter or fewer than the RFC asks for.
+    fn shortened(&self, trial_s: f64) -> Vec<String> {
+        let mut all = Vec::new();
+        if trial_s < TRIAL_S {
+            all.push(format!("trials of throughput and loss take {trial_s} s (RFC 2544 §24: {TRIAL_S} s)"));
+        }
+        if trial_s < LATENCY_S {
+            all.push(format!("trials of latency take {trial_s} s (§26.2: {LATENCY_S} s)"));
+        }
+        if self.repeats < LATENCIES {
+            all.push(format!("{} trials of latency (§26.2: {LATENCIES})", self.repeats));
+        }
+        if self.repeats < BURSTS {
+            all.push(format!("the longest burst passes {} times (§26.4: {BURSTS})", self.repeats));
+        }
+        all
+    }
+}
+
+impl Experiment {
+    /// Measures the tables into `out`.
+    pub fn rfc2544(
+        searched: Searched,
+        out: &Path,
+        plan: &BenchmarkPlan,
+        task: &Task,
+        bench: &mut Bench,
+    ) -> Result<Benchmark> {
+        let span: Span = plan.trial.parse().map_err(|e| Error::config(format!("--trial {}: {e}", plan.trial)))?;
+        let trial_s = span.ps() as f64 / 1e12;
+        let kind = Experiment::open(searched.catalogue, searched.document.clone())?;
+        let raw = kind.updates(kind.choose(searched.run)?)?.known().raw.is_some();
+        let is_made = ["workload.frames", "workload.pattern"].iter().all(|key| searched.document.get(key).is_none());
+        if !raw || !is_made {
+            return Err(Error::config(
+                "--rfc2544: the sizes of its frames are set, so they are made: workload.kind = \"raw\" without frames and pattern",
+            ));
+        }
+        drop(claim(out)?);
+        let mut all = Benchmark { rows: Vec::new(), shortened: plan.shortened(trial_s), interrupted: false };
+        for bytes in &plan.sizes {
+            let mut document = searched.document.clone();
+            let size = bytes.checked_sub(FCS).unwrap_or_default();
+            document
+                .overlay(std::iter::empty(), &[format!("workload.sizes=[{size}]"), "workload.weights=[]".into()])?;
+            let own = SizeBench {
+                searched: Searched { document: &document, ..searched },
+                out: &out.join(bytes.to_string()),
+                plan,
+                task,
+            };
+            match own.row(*bytes, bench)? {
+                Some(row) => all.rows.push(row),
+                None => {
+                    all.interrupted = true;
+                    break;
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The measurements of one size.
+struct SizeBench<'a> {
+    searched: Searched<'a>,
+    out: &'a Path,
+    plan: &'a BenchmarkPlan,
+    task: &'a Task<'a>,
+}
+
+impl SizeBench<'_> {
+    /// All of them; none if the user requested a stop.
+    fn row(&self, bytes: u32, bench: &mut Bench) -> Result<Option<SizeRow>> {
+        (bench.next)(&format!("{bytes} bytes: throughput"));
+        let search = self.out.join("throughput");
+        let found =
+            Experiment::find_rate(self.searched, &search, &self.plan.search, &self.plan.trial, self.task, bench.judge)?;
+        let stopped = || self.task.stop.load(std::sync::atomic::Ordering::Relaxed);
+        if stopped() {
+            return Ok(None);
+        }
+        let mut row = SizeRow {
+            bytes,
+            throughput_pps: found.pps.filter(|_| found.confirmed),
+            throughput_bps: None,
+            limited_by: found.limited_by,
+            latency: None,
+            losses: Vec::new(),
+            burst_frames: None,
+            burst_is_bound: false,
+        };
+        row.throughput_bps = row.throughput_pps.map(|pps| pps * f64::from(bytes) * 8.0);
+        if let Some(pps) = row.throughput_pps {
+            (bench.next)(&format!("{bytes} bytes: latency"));
+            row.latency = self.latency(pps, bench)?;
+        }
+        let highest = found.trials.iter().map(|trial| trial.pps).fold(0.0, f64::max);
+        (bench.next)(&format!("{bytes} bytes: loss"));
+        row.losses = self.losses(highest, bench)?;
+        (bench.next)(&format!("{bytes} bytes: bursts"));
+        (row.burst_frames, row.burst_is_bound) = self.bursts(highest, bench)?;
+        Ok((!stopped()).then_some(row))
+    }
+
+    /// A run with these settings, judged.
+    fn run(&self, name: &str, set: &[String], bench: &mut Bench) -> Result<(Finished, JudgedTrial)> {
+        let mut document: Document = self.searched.document.clone();
+        document.overlay(std::iter::empty(), set)?;
+        let experiment = Experiment::open(self.searched.catalogue, document)?.launching(self.searched.may_launch);
+        let run = experiment.choose(self.searched.run)?;
+        let dir = self.out.join(name);
+        if dir.exists() {
+            std::fs::remove_dir_all(&dir).map_err(Error::io("remove", &dir))?;
+        }
+        let finished = experiment.run_one(run, &dir, self.task)?;
+        let judged = (bench.judge)(&finished)?;
+        Ok((finished, judged))
+    }
+
+    /// A trial at a rate.
+    fn at(&self, name: &str, pps: f64, bench: &mut Bench) -> Result<(Finished, JudgedTrial)> {
+        let trial = &self.plan.trial;
+        let set = [format!("schedule.pps={pps:.6}"), "workload.repeat=0".into(), format!("capture.until={trial}")];
+        self.run(name, &set, bench)
+    }
+
+    /// §26.2, over all frames instead of one of a trial.
+    fn latency(&self, pps: f64, bench: &mut Bench) -> Result<Option<Delays>> {
+        let mut all: Vec<Delays> = Vec::new();
+        for _ in 0..self.plan.repeats.max(1) {
+            let (finished, _) = self.at("latency", pps, bench)?;
+            all.extend((bench.delays)(&finished.dir)?);
+        }
+        if all.is_empty() {
+            return Ok(None);
+        }
+        let mean = |of: fn(&Delays) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+        Ok(Some(Delays {
+            mean_ns: mean(|own| own.mean_ns),
+            p99_ns: mean(|own| own.p99_ns),
+            max_ns: all.iter().map(|own| own.max_ns).fold(0.0, f64::max),
+        }))
+    }
+
+    /// §26.3: from the highest rate down in steps, until two in succession lose nothing.
+    fn losses(&self, highest: f64, bench: &mut Bench) -> Result<Vec<LossAt>> {
+        let (mut losses, mut clean, mut share) = (Vec::new(), 0, 1.0);
+        while clean < 2 && share > STEP / 2.0 {
+            let pps = highest * share;
+            let (_, judged) = self.at("loss", pps, bench)?;
+            clean = if judged.loss == Some(0.0) { clean + 1 } else { 0 };
+            losses.push(LossAt { pps, loss: judged.loss });
+            share -= STEP;
+        }
+        Ok(losses)
+    }
+
+    /// §26.4: the longest burst without loss, and whether none that was tried lost a frame.
+    fn bursts(&self, highest: f64, bench: &mut Bench) -> Result<(Option<u64>, bool)> {
+        let most = (highest * BURST_S).ceil().clamp(1.0, f64::from(u32::MAX)) as u64;
+        let mut passes = |frames: u64| -> Result<bool> {
+            for _ in 0..self.plan.repeats.max(1) {
+                let set = [
+                    "workload.flows=1".to_owned(),
+                    format!("workload.packets={frames}"),
+                    "workload.repeat=1".into(),
+                    "transport.pacing=top".into(),
+                ];
+                if self.run("bursts", &set, bench)?.1.loss != Some(0.0) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        longest(most, &mut passes)
+    }
+}
+
+/// The longest burst that passes: it doubles until one fails, then the gap is halved. At most `most`, which is then a lower bound.
+fn longest(most: u64, passes: &mut dyn FnMut(u64) -> Result<bool>) -> Result<(Option<u64>, bool)> {
+    let (mut low, mut frames) = (0, 16.min(most));
+    let mut high = loop {
+        match passes(frames)? {
+            false => break frames,
+            true if frames >= most => return Ok((Some(frames), true)),
+            true => (low, frames) = (frames, (frames * 2).min(most)),
+        }
+    };
+    // To a frame where bursts are short, to 1 % where they are long.
+    while high - low > 1 + low / 100 {
+        let middle = low + (high - low) / 2;
+        if passes(middle)? { low = middle } else { high = middle }
+    }
+    Ok(((low > 0).then_some(low), false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever a queue holds is found, within 1 %.
+        #[test]
+        fn the_longest_burst_is_found(room in 0u64..2_000_000, most in 1u64..1_000_000) {
+            let mut tried = 0;
+            let found = longest(most, &mut |frames| { tried += 1; Ok(frames <= room) }).unwrap();
+            prop_assert!(tried < 64);
+            match found {
+                (Some(frames), true) => prop_assert!(frames == most && room >= most),
+                (Some(frames), false) => prop_assert!(frames <= room && room < frames + 2 + frames / 100),
+                (None, bound) => prop_assert!(room == 0 && !bound),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_shorter_than_the_rfc_asks_for_is_said() {
+        let search = Search { from_pps: 1.0, to_pps: 1e6, precision: 0.01, confirm: 0, trials: 40, goal: None };
+        let plan = |trial: &str, repeats| BenchmarkPlan { sizes: vec![64], search, trial: trial.into(), repeats };
+        assert_eq!(plan("120s", 50).shortened(120.0), Vec::<String>::new());
+        assert_eq!(plan("2s", 3).shortened(2.0).len(), 4);
+        assert_eq!(
+            plan("60s", 20).shortened(60.0),
+            ["trials of latency take 60 s (§26.2: 120 s)", "the longest burst passes 20 times (§26.4: 50)"]
+        );
+    }
+}
