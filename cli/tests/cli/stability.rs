@@ -351,9 +351,13 @@ fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
     let init = "--json init made --device switchml --workers-if x0 --workers 4 --rate 1Gbps";
     let count = "--json -q capture --iface x0 --for 100ms";
     let check = "--json -q target check --allow-launch";
+    let raw = "[workload]\nkind = \"raw\"\npackets = 50\n[schedule]\noffered = \"1Mbps\"\n[target]\nkind = \"external\"\n\
+        [transport]\nkind = \"af_packet\"\nwait = \"block\"\ninterfaces = [\"x0\", \"\", \"\", \"x1\"]\n";
+    all.write("raw.toml", raw);
+    let tables = "--json -q replay raw.toml --out tables --find-rate --rfc2544 64 --trial 50ms --from 1000 --to 2000 --repeats 1";
     let script = format!(
         "{own} && \"$0\" {init} && \"$0\" {count} --count-only && \"$0\" {count} --kind af_packet --out captured && \
-         {{ \"$0\" {check} dead.toml; \"$0\" {check} started.toml; }}"
+         {{ \"$0\" {check} dead.toml; \"$0\" {tables}; \"$0\" {check} started.toml; }}"
     );
     let inside = Command::new("unshare")
         .args(["-n", "-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_pktgen")])
@@ -365,7 +369,7 @@ fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
         Err(why) => why.to_string(),
     };
     skip(Need::Xdp, "the shape of captures and of launched devices", why);
-    left_out.extend(["captured", "counted", "device_start", "initiated"]);
+    left_out.extend(["captured", "counted", "device_start", "initiated", "rfc2544"]);
 }
 
 /// What became of a kind since `kept` was written.

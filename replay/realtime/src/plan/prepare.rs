@@ -87,7 +87,6 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
     let (udp_checksum, lanes) = read_format(catalogue, &mut document, kind, opened.source.as_ref())?;
     let topology = topology::open(&mut document, &workers)?;
     let transport = read_transport(catalogue, &mut document, kind, &opened, &topology, hardware.as_ref())?;
-    check_raw(kind, opened.source.as_ref(), transport.kind, hardware.as_ref())?;
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
     let facts = Facts {
         kind,
@@ -117,12 +116,8 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         read_devices(catalogue, &mut document, &topology, &facts, frame_bytes, &declared)?;
     remarks.extend((capture.states && !kind.behaviour().listens).then_some(Note::StatesUnused {}));
     remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
-    let elements = match facts.protocol.whole {
-        true => (frame_max - HEAD).div_ceil(4),
-        false => elements_in(frame_max),
-    };
-    let named = !facts.protocol.whole && transport.dialect.is_none_or(|dialect| !dialect.headless);
-    let updates = Subject::Updates { elements, goal: goal(capture.goal, &workers), named };
+    let elements = elements(&facts, frame_max);
+    let updates = updates(elements, &facts, capture.goal, &transport);
     let subject = subject(payloads, updates, &devices, &mut remarks);
     document.finish(SECTIONS)?;
     let spec = Spec {
@@ -183,6 +178,17 @@ fn check_raw(
         )));
     }
     Ok(())
+}
+
+/// Gradients of the largest frame; words, where frames are sent as they are.
+fn elements(facts: &Facts, frame_max: usize) -> usize {
+    if facts.protocol.whole { (frame_max - HEAD).div_ceil(4) } else { elements_in(frame_max) }
+}
+
+/// The updates of a run, as its account takes them.
+fn updates(elements: usize, facts: &Facts, goal_of: Option<u32>, transport: &TransportPlan) -> Subject {
+    let named = !facts.protocol.whole && transport.dialect.is_none_or(|dialect| !dialect.headless);
+    Subject::Updates { elements, goal: goal(goal_of, &facts.workers), named }
 }
 
 /// Bytes of the largest frame: an ACK with the model has a longer header than the update it answers.
@@ -260,7 +266,9 @@ fn read_transport(
         // Addresses that cannot be are refused with all else that does not fit the profile.
         addresses: hardware.and_then(|own| own.profile.addressing.resolve(opened.source.population()).ok()),
     };
-    TransportPlan::read(document, frames)
+    let plan = TransportPlan::read(document, frames)?;
+    check_raw(kind, opened.source.as_ref(), plan.kind, hardware)?;
+    Ok(plan)
 }
 
 /// What stands at the top of an experiment, and sections that a run does not read.

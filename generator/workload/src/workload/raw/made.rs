@@ -1,6 +1,6 @@
 //! Frames that are made: UDP of several flows and sizes, or patterns of a capture, with fields that vary.
 
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 use std::sync::Arc;
 
 use rand::RngExt;

@@ -102,6 +102,6 @@ fn mixed(n: u64) -> u64 {
 /// A number, or an IPv4 address.
 fn value(text: &str) -> Option<u64> {
     let hex = text.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16).ok());
-    let address = || text.parse::<std::net::Ipv4Addr>().ok().map(|ip| u64::from(u32::from(ip)));
+    let address = || text.parse::<core::net::Ipv4Addr>().ok().map(|ip| u64::from(u32::from(ip)));
     hex.unwrap_or_else(|| text.parse().ok().or_else(address))
 }
