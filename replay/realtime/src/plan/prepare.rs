@@ -77,13 +77,30 @@ pub fn prepare(catalogue: &'static Catalogue, document: Document, seed: u64) -> 
     of_share(catalogue, document, seed, Shard::WHOLE)
 }
 
-/// The same where this process has a share of the workers.
-pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
-    let hardware = Hardware::named(catalogue, &mut document)?;
-    let opened = open_share(catalogue, &mut document, seed, share)?;
+/// Who sends what, and through which hardware.
+struct Senders {
+    hardware: Option<Hardware>,
+    opened: Opened,
+    workers: Arc<Population>,
+    frame_max: usize,
+    endpoint: Section,
+    kind: &'static dyn WorkerKind,
+}
+
+/// Reads it.
+fn read_senders(catalogue: &Catalogue, document: &mut Document, seed: u64, share: Shard) -> Result<Senders> {
+    let hardware = Hardware::named(catalogue, document)?;
+    let opened = open_share(catalogue, document, seed, share)?;
     let workers = Arc::new(opened.source.population().clone());
     let frame_max = frame_max(opened.source.as_ref());
-    let (endpoint, kind) = read_workers(catalogue, &mut document, opened.source.as_ref())?;
+    let (endpoint, kind) = read_workers(catalogue, document, opened.source.as_ref())?;
+    Ok(Senders { hardware, opened, workers, frame_max, endpoint, kind })
+}
+
+/// The same where this process has a share of the workers.
+pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
+    let Senders { hardware, opened, workers, frame_max, endpoint, kind } =
+        read_senders(catalogue, &mut document, seed, share)?;
     let (udp_checksum, lanes) = read_format(catalogue, &mut document, kind, opened.source.as_ref())?;
     let topology = topology::open(&mut document, &workers)?;
     let transport = read_transport(catalogue, &mut document, kind, &opened, &topology, hardware.as_ref())?;
