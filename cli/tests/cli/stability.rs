@@ -355,9 +355,15 @@ fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
         [transport]\nkind = \"af_packet\"\nwait = \"block\"\ninterfaces = [\"x0\", \"\", \"\", \"x1\"]\n";
     all.write("raw.toml", raw);
     let tables = "--json -q replay raw.toml --out tables --find-rate --rfc2544 64 --trial 50ms --from 1000 --to 2000 --repeats 1";
+    let olaf = root().join("cli/tests/cli/support/bench/olaf.toml").display().to_string();
+    let damaged = format!(
+        "-q replay {olaf} --no-probe --no-report --out damaged --set target.program=forward --set target.queue=fifo --set capture.pcap=true \
+         --set transport.fault_corrupt=0.3 --set 'transport.interfaces=[\"x0\",\"\",\"\",\"x1\"]'"
+    );
+    let wrong = "--json -q analyze damaged --wrong";
     let script = format!(
         "{own} && \"$0\" {init} && \"$0\" {count} --count-only && \"$0\" {count} --kind af_packet --out captured && \
-         {{ \"$0\" {check} dead.toml; \"$0\" {tables}; \"$0\" {check} started.toml; }}"
+         {{ \"$0\" {check} dead.toml; \"$0\" {tables}; \"$0\" {damaged}; \"$0\" {wrong}; \"$0\" {check} started.toml; }}"
     );
     let inside = Command::new("unshare")
         .args(["-n", "-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_pktgen")])
@@ -369,7 +375,7 @@ fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
         Err(why) => why.to_string(),
     };
     skip(Need::Xdp, "the shape of captures and of launched devices", why);
-    left_out.extend(["captured", "counted", "device_start", "initiated", "rfc2544"]);
+    left_out.extend(["captured", "counted", "device_start", "initiated", "rfc2544", "wrong", "wrong_packet"]);
 }
 
 /// What became of a kind since `kept` was written.

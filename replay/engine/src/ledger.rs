@@ -24,7 +24,7 @@ use pktgen_wire::wire::{integers, update};
 use crate::endpoint::{Content, Pairs};
 use crate::target::sparse::Adder;
 
-pub use expected::{Expected, Values};
+pub use expected::{DuePacket, PayloadValues};
 use fates::FateCounts;
 pub use fates::total;
 pub use goal::Goal;
@@ -261,7 +261,7 @@ impl Ledger {
 
     /// What a packet that arrives now should hold; none of one that is not under way, whose members are not known, or whose pairs are
     /// summed by key.
-    pub fn expected(&mut self, receipt: &Receipt) -> Option<Expected> {
+    pub fn expected(&mut self, receipt: &Receipt) -> Option<DuePacket> {
         match (&mut self.account, &self.black_box) {
             (Account::Updates(own), Some(device)) if receipt.count != 1 || device.merges && own.is_nameless() => None,
             (Account::Updates(own), _) => own.expected(receipt.packet),

@@ -23,7 +23,7 @@ use pktgen_workload::lanes::Layout;
 use pktgen_workload::workload::{Source, Update, raw};
 
 use crate::capture::Names;
-use crate::ledger::{Carried, Expected, Ledger, Receipt};
+use crate::ledger::{Carried, DuePacket, Ledger, Receipt};
 use sums::Open;
 pub(crate) use sums::WrongSum;
 
@@ -51,7 +51,7 @@ pub(crate) struct PacketSeen<'a> {
     /// What is known of it.
     pub(crate) received: &'a ReceivedRow,
     /// What it should hold, as far as that is known.
-    pub(crate) expected: Option<Expected>,
+    pub(crate) expected: Option<DuePacket>,
     /// Whether it does.
     pub(crate) verdict: SumOk,
     /// Nobody sent it, or what it was has ended.

@@ -5,16 +5,16 @@ use pktgen_wire::wire::{integers, update};
 
 /// What a packet that arrives should hold.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Expected {
+pub struct DuePacket {
     /// Whose sum it is.
     pub members: Vec<PacketId>,
     /// The sum of what they sent.
-    pub values: Values,
+    pub values: PayloadValues,
 }
 
-/// Values of a payload.
+/// PayloadValues of a payload.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Values {
+pub enum PayloadValues {
     /// Gradients, as little-endian binary32.
     Floats(Vec<f32>),
     /// Integers, in network order.
@@ -23,13 +23,13 @@ pub enum Values {
     Unkept,
 }
 
-impl Values {
+impl PayloadValues {
     /// How many there are.
     pub fn len(&self) -> usize {
         match self {
-            Values::Floats(values) => values.len(),
-            Values::Integers(values) => values.len(),
-            Values::Unkept => 0,
+            PayloadValues::Floats(values) => values.len(),
+            PayloadValues::Integers(values) => values.len(),
+            PayloadValues::Unkept => 0,
         }
     }
 
@@ -41,18 +41,18 @@ impl Values {
     /// As they lie in packets.
     pub fn bytes(&self) -> Vec<u8> {
         match self {
-            Values::Floats(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-            Values::Integers(sums) => {
+            PayloadValues::Floats(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            PayloadValues::Integers(sums) => {
                 let mut bytes = vec![0; sums.len() * 4];
                 integers::emit_values(sums, &mut bytes);
                 bytes
             }
-            Values::Unkept => Vec::new(),
+            PayloadValues::Unkept => Vec::new(),
         }
     }
 
     /// The digest of the payload; none where no sums are kept.
     pub fn digest(&self) -> Option<u64> {
-        (!matches!(self, Values::Unkept)).then(|| update::digest(&self.bytes()))
+        (!matches!(self, PayloadValues::Unkept)).then(|| update::digest(&self.bytes()))
     }
 }

@@ -7,7 +7,7 @@ use pktgen_core::record::{Book, PacketId, SumOk};
 
 use super::chains::{Chains, Group, Step};
 use super::fates::{Fate, FateCounts};
-use super::{Carried, Expected, Receipt, Values};
+use super::{Carried, DuePacket, PayloadValues, Receipt};
 use crate::endpoint::{Content, ScalingError};
 
 /// Every so many blocks the error of scaling is looked at.
@@ -95,7 +95,7 @@ impl Results {
     }
 
     /// What a result should hold.
-    pub(super) fn expected(&mut self, receipt: &Receipt) -> Option<Expected> {
+    pub(super) fn expected(&mut self, receipt: &Receipt) -> Option<DuePacket> {
         let packet = self.sent_as(receipt.packet, receipt.count);
         let group = self.chains.group(packet)?;
         let elements = self.add_up(group);
@@ -103,13 +103,13 @@ impl Results {
     }
 
     /// What a result of these workers should hold.
-    pub(super) fn expected_of_all(&mut self, workers: &[u32], seq: u32) -> Option<Expected> {
+    pub(super) fn expected_of_all(&mut self, workers: &[u32], seq: u32) -> Option<DuePacket> {
         let elements = self.add_up_first(workers, seq)?;
         Some(self.added(elements))
     }
 
-    fn added(&self, elements: usize) -> Expected {
-        Expected { members: self.members.clone(), values: Values::Integers(self.sums[..elements].to_vec()) }
+    fn added(&self, elements: usize) -> DuePacket {
+        DuePacket { members: self.members.clone(), values: PayloadValues::Integers(self.sums[..elements].to_vec()) }
     }
 
     /// Adds what the members of a group sent; returns how many elements that are.

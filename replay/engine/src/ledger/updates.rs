@@ -8,7 +8,7 @@ use pktgen_wire::wire::update;
 
 use super::chains::{Chains, Group, Step};
 use super::fates::{Fate, FateCounts};
-use super::{Carried, Expected, Goal, Receipt, Values};
+use super::{Carried, DuePacket, Goal, PayloadValues, Receipt};
 
 /// Packets of a worker that are compared where names are lost: more than a cable loses in a row.
 const LOOK: usize = 1024;
@@ -109,14 +109,14 @@ impl Updates {
     }
 
     /// What a packet under way should hold.
-    pub(super) fn expected(&mut self, packet: PacketId) -> Option<Expected> {
+    pub(super) fn expected(&mut self, packet: PacketId) -> Option<DuePacket> {
         let group = self.chains.group(packet)?;
         let members = self.chains.members(group).collect();
         let values = match self.stride == 0 || group.broken {
-            true => Values::Unkept,
-            false => Values::Floats(self.sum(group).to_vec()),
+            true => PayloadValues::Unkept,
+            false => PayloadValues::Floats(self.sum(group).to_vec()),
         };
-        Some(Expected { members, values })
+        Some(DuePacket { members, values })
     }
 
     /// Is a packet under way, and does it hold what this payload does? Unknown where no sums are kept.

@@ -133,8 +133,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         read_devices(catalogue, &mut document, &topology, &facts, frame_bytes, &declared)?;
     remarks.extend((capture.states && !kind.behaviour().listens).then_some(Note::StatesUnused {}));
     remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
-    let elements = elements(&facts, frame_max);
-    let updates = updates(elements, &facts, capture.goal, &transport);
+    let updates = updates(&facts, frame_max, capture.goal, &transport);
     let subject = subject(payloads, updates, &devices, &mut remarks);
     document.finish(SECTIONS)?;
     let spec = Spec {
@@ -159,7 +158,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         topology,
         devices,
         workers: crew,
-        elements: declared.elements.unwrap_or(elements),
+        elements: declared.elements.unwrap_or(elements(&facts, frame_max)),
         declared,
         receiver,
         ledger: Ledger::open(workers.len(), subject, evidence(&spec)),
@@ -203,9 +202,9 @@ fn elements(facts: &Facts, frame_max: usize) -> usize {
 }
 
 /// The updates of a run, as its account takes them.
-fn updates(elements: usize, facts: &Facts, goal_of: Option<u32>, transport: &TransportPlan) -> Subject {
+fn updates(facts: &Facts, frame_max: usize, goal_of: Option<u32>, transport: &TransportPlan) -> Subject {
     let named = !facts.protocol.whole && transport.dialect.is_none_or(|dialect| !dialect.headless);
-    Subject::Updates { elements, goal: goal(goal_of, &facts.workers), named }
+    Subject::Updates { elements: elements(facts, frame_max), goal: goal(goal_of, &facts.workers), named }
 }
 
 /// Bytes of the largest frame: an ACK with the model has a longer header than the update it answers.

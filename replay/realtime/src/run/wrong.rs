@@ -19,7 +19,7 @@ use super::Experiment;
 use super::shard::read;
 use crate::capture::CAPTURE;
 use crate::catalogue::Catalogue;
-use crate::ledger::Values;
+use crate::ledger::PayloadValues;
 use crate::settle::{PacketSeen, WrongSum, settle_watched};
 
 /// How far the clocks of a run's parts may have been apart, tried in order until as many sums are wrong as the run says.
@@ -96,7 +96,7 @@ pub struct WrongPackets {
 struct WrongPending {
     row: usize,
     digest: Option<u64>,
-    should: Option<Values>,
+    should: Option<PayloadValues>,
     packet: WrongPacket,
 }
 
@@ -199,7 +199,7 @@ impl WrongSearch {
         self.received += 1;
         let row = seen.received;
         let (members, should) = seen.expected.map_or((Vec::new(), None), |due| (due.members, Some(due.values)));
-        let other = should.as_ref().and_then(Values::digest).zip(row.digest).is_some_and(|(due, is)| due != is);
+        let other = should.as_ref().and_then(PayloadValues::digest).zip(row.digest).is_some_and(|(due, is)| due != is);
         // A device without books says by the count alone whose sum it is.
         let miscounts = has_books && !members.is_empty() && members.len() != usize::from(row.count);
         let kind = match seen.verdict {
@@ -218,7 +218,7 @@ impl WrongSearch {
         let listed = self.pending.len() < self.most;
         self.rows.insert(seen.row, listed.then_some(self.pending.len()));
         if listed {
-            let values = should.as_ref().filter(|values| **values != Values::Unkept).map(Values::len);
+            let values = should.as_ref().filter(|values| **values != PayloadValues::Unkept).map(PayloadValues::len);
             let packet = WrongPacket {
                 t_recv: row.t_recv,
                 packet: row.packet,
@@ -299,11 +299,11 @@ impl WrongSearch {
 }
 
 /// The values that are not what they should be.
-fn differing(values: &[u8], should: &Values) -> Vec<WrongValue> {
+fn differing(values: &[u8], should: &PayloadValues) -> Vec<WrongValue> {
     let words = values.as_chunks::<4>().0.iter().enumerate();
     match should {
-        Values::Unkept => Vec::new(),
-        Values::Floats(due) => words
+        PayloadValues::Unkept => Vec::new(),
+        PayloadValues::Floats(due) => words
             .zip(due)
             .filter(|((_, bytes), due)| **bytes != due.to_le_bytes())
             .map(|((at, bytes), due)| WrongValue {
@@ -312,7 +312,7 @@ fn differing(values: &[u8], should: &Values) -> Vec<WrongValue> {
                 should: PayloadNumber::Float((*due).into()),
             })
             .collect(),
-        Values::Integers(due) => words
+        PayloadValues::Integers(due) => words
             .zip(due)
             .filter(|((_, bytes), due)| i32::from_be_bytes(**bytes) != **due)
             .map(|((at, bytes), due)| WrongValue {
