@@ -15,6 +15,7 @@ mod query;
 mod ranks;
 mod scale;
 mod target;
+mod web_view;
 
 use std::path::PathBuf;
 
@@ -41,6 +42,7 @@ pub(crate) use query::Query;
 pub(crate) use ranks::Ranks;
 pub(crate) use scale::Scale;
 pub(crate) use target::{AllowLaunch, Target, TargetCommand};
+pub(crate) use web_view::WebView;
 
 /// Trace-driven benchmark harness and packet generator for in-network aggregation
 #[derive(Debug, Parser)]
@@ -92,6 +94,8 @@ pub(crate) enum Command {
     Capture(Capture),
     /// Steer a run in progress that was started with --control: pause, rate, stop (docs/control.md)
     Control(Control),
+    /// Show runs in a browser, finished and in progress, to look only: a local web page (docs/serve.md)
+    Serve(WebView),
     /// Join the shards of a sweep, or the run dirs of workers, device and server into one whose balance closes
     Merge(Merge),
     /// Metrics of run dirs, of captures (pcap, pcapng), or of tables made of them

@@ -43,6 +43,7 @@ kinds! {
     RFC2544 = "rfc2544" / 1, "the tables of `pktgen replay --find-rate --rfc2544`";
     ROLE = "role" / 1, "what a role of a run in real time moved, at its end";
     SERIES = "series" / 1, "a metric over time: `pktgen history`";
+    SERVED = "served" / 1, "where `pktgen serve` listens";
     SHARD = "shard" / 1, "a share of a sweep: `pktgen replay --shard`";
     STATS = "stats" / 1, "an interval of a run in real time: `--stats`";
     TRACE_MADE = "trace_made" / 1, "a trace that `pktgen trace` made";

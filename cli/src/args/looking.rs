@@ -19,7 +19,8 @@ pub(crate) struct Looking {
     /// Write what was sent, received, lost and how late, of each interval of this length, as 1s; at least 100ms
     #[arg(long, value_name = "SPAN")]
     pub(crate) stats: Option<Span>,
-    /// Where --stats writes: FILE.csv, FILE.jsonl, or - for JSON lines on standard output [default: -]
+    /// Where --stats writes: FILE.csv, FILE.jsonl, - for JSON lines on standard output, or run for stats.jsonl in the run dir,
+    /// which pktgen serve shows [default: -]
     #[arg(long, value_name = "FILE", requires = "stats")]
     pub(crate) stats_to: Option<PathBuf>,
     /// Let the run be steered by a Unix socket, at PATH or in the user's runtime folder (pktgen control, docs/control.md)

@@ -29,6 +29,7 @@ pub(crate) use control::VERSION as CONTROL_VERSION;
 use control::{ControlServer, ControlSocket};
 use prometheus::Exporter;
 use screen::Screen;
+pub(crate) use stats::RUN_ROWS;
 use stats::StatsWriter;
 
 /// The shortest interval of statistics.
@@ -146,9 +147,12 @@ impl Live {
         if let (Some(glance), Some(exporter)) = (&glance, &self.exporter) {
             exporter.publish(glance);
         }
-        if let (Some(stats), Some(Glance { name, interval: Some(interval), .. })) = (&self.stats, &glance) {
+        if let (Some(stats), Some(glance)) = (&self.stats, &glance) {
             let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
-            bar.suspend(|| stats.write(name, interval, ui));
+            match glance.interval {
+                Some(_) => bar.suspend(|| stats.write(glance, ui)),
+                None => stats.write(glance, ui),
+            }
         }
         if let Some(screen) = &self.screen {
             screen.lock().unwrap_or_else(PoisonError::into_inner).show(

@@ -30,6 +30,7 @@ mod ranks;
 mod replay;
 mod report;
 mod rfc2544;
+mod serve;
 mod shard;
 mod shipped;
 mod target;
@@ -52,6 +53,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Target(args) => target::run(args, ui),
         Command::Capture(args) => capture::run(args, ui),
         Command::Control(args) => control::run(&args, ui),
+        Command::Serve(args) => serve::run(&args, ui),
         Command::Merge(args) => merge::run(&args, ui),
         Command::Analyze(args) => analyze::run(*args, ui),
         Command::Query(args) => query::run(&args, ui),

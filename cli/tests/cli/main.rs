@@ -53,6 +53,7 @@ mod reduce_random;
 mod rights;
 mod roce_wires;
 mod rtl;
+mod serve;
 mod sessions;
 mod shards;
 mod sparse_wires;

@@ -313,6 +313,10 @@ fn of_live(all: &mut Collector) {
         let command = command.current_dir(&folder).args(["--json", "-q"]).args(words);
         command.stdout(Stdio::piped()).spawn().expect("the binary runs")
     };
+    let mut serve = begin(&["serve", "."]);
+    let line = BufReader::new(serve.stdout.take().expect("a pipe")).lines().next().expect("a line");
+    all.found.lines(&line.expect("UTF-8"));
+    let _ = (serve.kill(), serve.wait());
     let mut run = begin(&["replay", "c.toml", "--out", "steered", "--no-report", "--control", "s.sock", "--hold"]);
     let steered = || text(&pktgen(&folder, &["control", "s.sock", "status"]).stdout);
     eventually("a run that is steered", || steered().contains("run \""));

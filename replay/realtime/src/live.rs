@@ -5,6 +5,7 @@
 //! the device does what it is there for. What the ring has no room for is counted and left out of the ages.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -164,8 +165,8 @@ impl View {
         View { every, ..View::default() }
     }
 
-    /// A run begins, of which this process sees `sees`.
-    pub(crate) fn begin(&self, name: String, clusters: usize, expected: Expected, sees: Sees) -> Ends {
+    /// A run begins with this name and run dir, of which this process sees `sees`.
+    pub(crate) fn begin(&self, (name, dir): (String, &Path), clusters: usize, expected: Expected, sees: Sees) -> Ends {
         let (ring, deliveries) = RingBuffer::new(WAITING);
         let skipped = Arc::new(AtomicU64::new(0));
         let clusters = clusters.min(CLUSTERS_MAX);
@@ -176,6 +177,7 @@ impl View {
         let device = DeviceSlot::default();
         let watched = Watched {
             name,
+            dir: dir.into(),
             expected,
             sees,
             totals: RawTotals::default(),
@@ -212,6 +214,7 @@ impl View {
 /// One run, as far as it is.
 struct Watched {
     name: String,
+    dir: Arc<Path>,
     expected: Expected,
     sees: Sees,
     /// What was counted up to the last look.
@@ -298,6 +301,7 @@ impl Watched {
             let look = Look {
                 t: progress.t,
                 over: progress.over,
+                queued: progress.queued,
                 totals: &self.totals,
                 base: &self.base,
                 sees: self.sees,
@@ -317,6 +321,7 @@ impl Watched {
         };
         Glance {
             name: self.name.clone(),
+            dir: self.dir.clone(),
             progress: *progress,
             expected: self.expected,
             clusters: self.clusters.iter_mut().enumerate().map(seen).collect(),
@@ -386,6 +391,8 @@ impl Watched {
 pub struct Glance {
     /// Which run.
     pub name: String,
+    /// Its run dir.
+    pub dir: Arc<Path>,
     /// How far it is.
     pub progress: Progress,
     /// What the device is there for.

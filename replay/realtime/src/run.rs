@@ -414,8 +414,9 @@ impl Experiment {
         if let Some(opened) = opened {
             let expected = expected(&document, &plan, task.roles);
             let sees = sees(&plan, task.roles);
-            let watched =
-                self.view.as_ref().map(|view| view.begin(run.folder(), plan.spec.workers.clusters(), expected, sees));
+            let begin =
+                |view: &Arc<View>| view.begin((run.folder(), dir), plan.spec.workers.clusters(), expected, sees);
+            let watched = self.view.as_ref().map(begin);
             summary = Some(real::run(plan, (opened, device), source, &mut manifest, recorder, task, watched)?);
         } else {
             simulated::run(plan, remote, &source, &mut manifest, recorder, task, before)?;

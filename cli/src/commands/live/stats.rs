@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pktgen_core::time::{SECOND, Time};
 use pktgen_core::{Error, Result};
-use pktgen_realtime::live::{LiveTotals, StatsInterval};
+use pktgen_realtime::live::{ClusterStats, Glance, LiveTotals, StatsInterval};
 use serde_json::{Value, json};
 
 use crate::schemas::STATS;
@@ -18,7 +19,16 @@ enum Sink {
     Output,
     Json(File),
     Csv(File),
+    /// A file in each run dir: the folder of the present run, and its file.
+    Runs(Option<(Arc<Path>, File)>),
 }
+
+/// `--stats-to run`.
+const RUN: &str = "run";
+/// The file in a run dir that `pktgen serve` reads. Locked while its run is in progress.
+pub(crate) const RUN_ROWS: &str = "stats.jsonl";
+/// Clusters that a row lists, from the first on.
+const CLUSTERS_MAX: usize = 16;
 
 /// Writes a row for each interval.
 pub(super) struct StatsWriter {
@@ -35,11 +45,13 @@ impl StatsWriter {
         let path = to.unwrap_or(Path::new("-")).to_owned();
         let sink = match path.extension().and_then(|word| word.to_str()) {
             _ if path == Path::new("-") => Sink::Output,
+            None if path == Path::new(RUN) => Sink::Runs(None),
             Some("csv") => Sink::Csv(create(&path)?),
             Some("jsonl") => Sink::Json(create(&path)?),
             _ => {
                 return Err(Error::config(format!(
-                    "--stats-to {}: the extension says the form; there are: .csv, .jsonl, and - for JSON lines on standard output",
+                    "--stats-to {}: the extension says the form; there are: .csv, .jsonl, - for JSON lines on standard output, \
+                     and run for stats.jsonl in the run dir",
                     path.display()
                 )));
             }
@@ -47,13 +59,27 @@ impl StatsWriter {
         Ok(StatsWriter { sink, path, rows: 0, failure: None })
     }
 
-    /// Writes an interval of the run of this name.
-    pub(super) fn write(&mut self, run: &str, interval: &StatsInterval, ui: &Ui) {
+    /// Writes the interval that is over, if one is.
+    pub(super) fn write(&mut self, glance: &Glance, ui: &Ui) {
         if self.failure.is_some() {
             return;
         }
-        let row = row(run, interval);
-        let object = || Value::Object(row.iter().cloned().collect()).to_string();
+        if let Sink::Runs(open) = &mut self.sink
+            && open.as_ref().is_none_or(|(dir, _)| *dir != glance.dir)
+        {
+            // Before its first row: whoever looks on sees that the run is in progress.
+            match open_in(&glance.dir) {
+                Ok(file) => *open = Some((glance.dir.clone(), file)),
+                Err(why) => self.failure = Some(why),
+            }
+        }
+        let Some(interval) = &glance.interval else { return };
+        let row = row(&glance.name, interval);
+        let object = || {
+            let more = [("clusters", clusters(glance)), ("warnings", warnings(glance))];
+            let more = more.map(|(name, value)| (name.to_owned(), value));
+            Value::Object(row.iter().cloned().chain(more).collect()).to_string()
+        };
         let written = match &mut self.sink {
             Sink::Output => {
                 ui.object(&STATS, &object());
@@ -61,6 +87,8 @@ impl StatsWriter {
             }
             Sink::Json(file) => writeln!(file, "{}", STATS.stamp(&object())),
             Sink::Csv(file) => write_csv(file, self.rows == 0, &row),
+            Sink::Runs(Some((_, file))) => file.write_all(format!("{}\n", STATS.stamp(&object())).as_bytes()),
+            Sink::Runs(None) => Ok(()),
         };
         self.rows += 1;
         self.failure = written.err();
@@ -70,7 +98,11 @@ impl StatsWriter {
     pub(super) fn end(&self, ui: &Ui) -> u8 {
         match &self.failure {
             Some(why) => {
-                ui.error(&format!("--stats-to {}: written up to row {}: {why}", self.path.display(), self.rows - 1));
+                ui.error(&format!(
+                    "--stats-to {}: {} rows were written: {why}",
+                    self.path.display(),
+                    self.rows.saturating_sub(1)
+                ));
                 1
             }
             None => 0,
@@ -86,6 +118,37 @@ fn create(path: &Path) -> Result<File> {
     File::create(path).map_err(Error::io("create", path))
 }
 
+/// Makes the file of a run dir, which holds no other file of that name.
+fn open_in(dir: &Path) -> std::io::Result<File> {
+    let file = File::create_new(dir.join(RUN_ROWS))?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// The first clusters: what was counted since the run began, and ages. What this process does not know is null.
+fn clusters(glance: &Glance) -> Value {
+    let Glance { clusters, totals, .. } = glance;
+    let one = |cluster: &ClusterStats| {
+        let ClusterStats { id, totals: own, age, age_mean_ps, .. } = cluster;
+        let received = |value: u64| totals.represented.map(|_| value);
+        json!({
+            "id": id,
+            "sent_total": totals.sent.map(|_| own.sent),
+            "received_total": received(own.packets),
+            "represented_total": received(own.updates),
+            "age_s": age.map(seconds),
+            "age_mean_s": age_mean_ps.map(|mean| mean / SECOND as f64),
+        })
+    };
+    clusters.iter().take(CLUSTERS_MAX).map(one).collect()
+}
+
+/// What the last second gives reason to say.
+fn warnings(glance: &Glance) -> Value {
+    let refused = glance.refused.iter().map(ToString::to_string);
+    refused.chain(glance.warnings.iter().take(CLUSTERS_MAX).map(ToString::to_string)).collect()
+}
+
 fn seconds(t: Time) -> Value {
     json!(t as f64 / SECOND as f64)
 }
@@ -94,7 +157,7 @@ fn seconds(t: Time) -> Value {
 type Members = Vec<(String, Value)>;
 
 fn row(run: &str, interval: &StatsInterval) -> Members {
-    let StatsInterval { begin, end, last, during, total, late_ns, unread, device } = interval;
+    let StatsInterval { begin, end, last, during, total, late_ns, unread, device, queued } = interval;
     let late = |i: usize| late_ns.map(|late| late[i]);
     let mut row = Members::new();
     let mut put = |name: &str, value: Value| row.push((name.to_owned(), value));
@@ -115,6 +178,7 @@ fn row(run: &str, interval: &StatsInterval) -> Members {
     let device = device.as_ref();
     put("device_s", device.map_or(Value::Null, |device| seconds(device.t)));
     put("device", json!(device.map(|device| &device.counts)));
+    put("queued", json!(queued));
     row
 }
 
@@ -173,6 +237,7 @@ mod tests {
             late_ns: None,
             unread: None,
             device: Some(device),
+            queued: None,
         };
         let row = row("a,b", &interval);
         let of = |name: &str| row.iter().find(|(member, _)| member == name).unwrap().1.clone();
@@ -184,7 +249,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let [names, cells] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
         assert!(names.starts_with("schema,run,begin_s,end_s,last,sent,received,"), "{names}");
-        assert_eq!(cells, "stats/1,\"a,b\",0.0,0.5,true,7,,,,,,,,,,7,,,,,,0.25,drops=3;rx=9");
+        assert_eq!(cells, "stats/1,\"a,b\",0.0,0.5,true,7,,,,,,,,,,7,,,,,,0.25,drops=3;rx=9,");
         assert!(create(&path).unwrap_err().to_string().contains("choose another"));
     }
 }

@@ -156,6 +156,11 @@ impl Port {
         }
     }
 
+    /// Frames that wait here: in the queue and around it. The one in transmission does not.
+    pub fn waiting(&self) -> usize {
+        self.queue.waiting() + self.bypass.len()
+    }
+
     /// When the driver must call [`advance`](Self::advance) although nothing arrives. The end of a
     /// transmission that nothing waits for is noticed at the next call instead.
     #[inline]

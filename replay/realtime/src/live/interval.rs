@@ -120,6 +120,8 @@ pub struct StatsInterval {
     pub unread: Option<u64>,
     /// Of a launched device that counts.
     pub device: Option<DeviceCounts>,
+    /// Frames that waited in the software device's ports when they were last counted.
+    pub queued: Option<u64>,
 }
 
 /// What a look at a run found.
@@ -128,6 +130,8 @@ pub(super) struct Look<'a> {
     pub(super) t: Time,
     /// The run has ended.
     pub(super) over: bool,
+    /// Frames that wait in the software device's ports.
+    pub(super) queued: u64,
     pub(super) totals: &'a RawTotals,
     /// What was counted when totals were reset.
     pub(super) base: &'a RawTotals,
@@ -152,7 +156,7 @@ impl Intervals {
 
     /// The interval that is over by now.
     pub(super) fn turn(&mut self, look: &Look, device: impl FnOnce() -> Option<DeviceCounts>) -> Option<StatsInterval> {
-        let Look { t, over, totals: raw, base, sees, late } = *look;
+        let Look { t, over, queued, totals: raw, base, sees, late } = *look;
         let due = t >= self.next && raw.t > self.before.t;
         if self.ended || !(due || over) {
             return None;
@@ -168,6 +172,7 @@ impl Intervals {
             late_ns: self.looks.since(late).filter(|_| sees.sends && sees.paced),
             unread: sees.receives().then_some(raw.unread - self.before.unread),
             device: device(),
+            queued: sees.device.then_some(queued),
         };
         self.before = *raw;
         Some(interval)

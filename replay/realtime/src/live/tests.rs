@@ -16,7 +16,8 @@ fn delivered(t: Time, generation: Time, cluster: u16, count: u16) -> Delivered {
 fn what_is_seen_is_what_was_sent_and_delivered() {
     let view = View::default();
     assert!(view.look(&at(0)).is_none());
-    let Ends { mut feed, sent, .. } = view.begin("a run".into(), 2, Expected::MergesUnderLoad, SEES);
+    let Ends { mut feed, sent, .. } =
+        view.begin(("a run".into(), Path::new("out")), 2, Expected::MergesUnderLoad, SEES);
     (0..30).for_each(|_| sent.count(1, 5));
     // Of a cluster that there is not, or of none: nobody's.
     sent.count(7, 40);
@@ -41,7 +42,7 @@ fn what_is_seen_is_what_was_sent_and_delivered() {
 #[test]
 fn what_has_no_room_is_counted() {
     let view = View::default();
-    let mut feed = view.begin("a run".into(), 1, Expected::Single, SEES).feed;
+    let mut feed = view.begin(("a run".into(), Path::new("out")), 1, Expected::Single, SEES).feed;
     for i in 0..WAITING as i64 + 5 {
         feed.delivered(delivered(i, i, 0, 1));
     }
@@ -88,7 +89,7 @@ fn looked(view: &View, t: Time, over: bool) -> Option<StatsInterval> {
 #[test]
 fn intervals_are_of_one_moment_and_add_up() {
     let view = View::with_intervals(Some(SECOND));
-    let Ends { mut feed, sent, .. } = view.begin("a run".into(), 1, Expected::Single, SEES);
+    let Ends { mut feed, sent, .. } = view.begin(("a run".into(), Path::new("out")), 1, Expected::Single, SEES);
     (0..10).for_each(|i| sent.count(i % 2, 5));
     feed.delivered(delivered(900 * MS, 1, 0, 4));
     // It arrived after the moment up to which what was sent is counted.
@@ -122,7 +123,7 @@ fn what_a_process_does_not_see_has_no_value() {
         (Sees { server: true, ..none }, [false, true, true, true, true, false]),
     ] {
         let view = View::with_intervals(Some(SECOND));
-        let _ends = view.begin("a run".into(), 1, Expected::Unknown, sees);
+        let _ends = view.begin(("a run".into(), Path::new("out")), 1, Expected::Unknown, sees);
         let StatsInterval { during, late_ns, .. } = looked(&view, SECOND, true).unwrap();
         let LiveTotals { sent, received, represented, received_bytes, lost, refused } = during;
         let all = [sent, received, represented, received_bytes, lost, refused];
@@ -131,7 +132,7 @@ fn what_a_process_does_not_see_has_no_value() {
     }
     // What was not looked at in time is missing from now on, and so is the total.
     let view = View::with_intervals(Some(SECOND));
-    let Ends { mut feed, .. } = view.begin("a run".into(), 1, Expected::Single, SEES);
+    let Ends { mut feed, .. } = view.begin(("a run".into(), Path::new("out")), 1, Expected::Single, SEES);
     (0..WAITING as i64 + 5).for_each(|i| feed.delivered(delivered(i, i, 0, 1)));
     let gap = looked(&view, SECOND, false).unwrap();
     assert_eq!((gap.unread, gap.during.received, gap.total.received), (Some(5), None, None));
@@ -143,7 +144,7 @@ fn what_a_process_does_not_see_has_no_value() {
 #[test]
 fn what_threads_sent_is_counted_before_its_rows_are_written() {
     let view = View::with_intervals(Some(SECOND));
-    let Ends { mut feed, sent, .. } = view.begin("a run".into(), 1, Expected::Single, SEES);
+    let Ends { mut feed, sent, .. } = view.begin(("a run".into(), Path::new("out")), 1, Expected::Single, SEES);
     sent.counted(0);
     let lanes: Vec<_> = sent.lanes(2).collect();
     lanes[0].left(3, 400 * MS);

@@ -19,6 +19,7 @@ use crate::groups::Regroup;
 use crate::launch::is_marked;
 use crate::target::context::Outbox;
 use crate::target::device::Device;
+use crate::target::port::Port;
 use crate::transport::{Found, Wire};
 
 /// Towards the workers, and towards the server.
@@ -146,10 +147,10 @@ impl<'a> DeviceRole<'a> {
             // What is due and not taken for long waits for a peer that is gone.
             if busy > 0 || (next != NEVER && now - moved < PATIENCE) {
                 quiet_since = now;
-                self.look(shared, now);
             } else if shared.over(quiet_since) || self.ended[DOWN] {
                 return self.flush();
             }
+            self.look(shared, now);
             if busy == 0 {
                 shared.idle(self.wires[DOWN].as_mut(), next.min(now + 1_000_000_000))?;
             }
@@ -163,12 +164,14 @@ impl<'a> DeviceRole<'a> {
         self.touched.clear();
     }
 
-    /// Reports losses now and then: reading them takes a system call or two.
+    /// Reports losses and queues now and then: reading losses takes a system call or two.
     fn look(&mut self, shared: &Shared, now: Time) {
         if now - self.looked > LOOK {
             self.looked = now;
             let lost: u64 = self.wires.iter_mut().map(|wire| wire.counters().receive_dropped).sum();
             shared.live.lost.fetch_max(lost, Ordering::Relaxed);
+            let waiting: usize = self.device.ports.iter().map(Port::waiting).sum();
+            shared.live.queued.store(waiting as u64, Ordering::Relaxed);
         }
     }
 

@@ -29,6 +29,8 @@ pub struct Progress {
     pub refused: u64,
     /// Frames lost outside the device.
     pub lost: u64,
+    /// Frames that wait in the software device's ports, where it was last looked at.
+    pub queued: u64,
     /// The latest frame since progress was last reported, in ns; 0 in virtual time.
     pub late_ns: u64,
     /// Time since the anchor.

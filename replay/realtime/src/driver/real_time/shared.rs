@@ -57,6 +57,8 @@ pub(super) struct Live {
     pub(super) lost_server: AtomicU64,
     /// Attempts of the workers to send that the kernel or a card refused.
     pub(super) refused: AtomicU64,
+    /// Frames that wait in the device's ports.
+    pub(super) queued: AtomicU64,
     /// Latest frame since it was last looked at.
     pub(super) late_ns: AtomicU64,
 }
@@ -185,6 +187,7 @@ impl<'a> Shared<'a> {
             sent: live.sent.load(Ordering::Relaxed),
             refused: live.refused.load(Ordering::Relaxed),
             lost: live.lost.load(Ordering::Relaxed) + live.lost_server.load(Ordering::Relaxed),
+            queued: live.queued.load(Ordering::Relaxed),
             late_ns: live.late_ns.swap(0, Ordering::Relaxed),
             t: self.clock.now(),
             over: false,

@@ -1,0 +1,72 @@
+//! What the page of a run shows of its manifest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pktgen_core::config::Document;
+use pktgen_core::units::Rate;
+use serde_json::{Map, Value, json};
+
+use super::index::Found;
+use super::manifest::RunFile;
+
+/// Facts of the host that say how exact a run was.
+const HOST: [&str; 5] = ["lateness", "rate.achieved", "cores", "clock.wall.before", "start.first_late_ns"];
+/// Counters that a summary has.
+const COUNTERS: [&str; 8] =
+    ["packets_received", "bytes_received", "acks_sent", "acks_received", "sums_ok", "sums_wrong", "foreign", "replies"];
+
+/// The run at `path`, of whose manifest this is the content.
+pub(super) fn of_run(path: &str, found: &Found, run: &RunFile) -> Value {
+    // Before its end a manifest has zeros.
+    let ended = |value: Value| if run.running() { Value::Null } else { value };
+    let counter = |name: &str| Some((name.to_owned(), run.counters.get(name)?.clone()));
+    let counters: Map<_, _> = COUNTERS.iter().filter_map(|name| counter(name)).collect();
+    let shown = |name: &str| HOST.contains(&name) || name.starts_with("frames.") || name.starts_with("device.");
+    let host: Map<_, _> = run.host.clone().into_iter().filter(|(name, _)| shown(name)).collect();
+    json!({
+        "path": path,
+        "state": found.state.name(),
+        "rows": found.rows,
+        "report": found.report,
+        "valid": run.valid(),
+        "faults": run.faults(),
+        "notes": run.notes(),
+        "experiment": run.experiment,
+        "labels": run.labels,
+        "seed": run.seed,
+        "part": run.part,
+        "tool": run.tool,
+        "created_ms": run.created_ms(),
+        "command": run.command,
+        "overrides": run.overrides,
+        "records": run.records,
+        "balance": ended(run.balance.clone()),
+        "counters": ended(Value::Object(counters)),
+        "device_counters": ended(run.counters.get("device").cloned().unwrap_or_default()),
+        "host": host,
+        "network": network(run),
+        "config": run.config,
+    })
+}
+
+/// Who is on the network, as the configuration says.
+fn network(run: &RunFile) -> Value {
+    let keys: BTreeMap<_, _> = Document::parse(&run.config, "config").map(|read| read.leaves()).unwrap_or_default();
+    let key = |name: &str| keys.get(name).map(|text| text.trim_matches('"').to_owned());
+    let rate = key("topology.rate").and_then(|text| text.parse::<Rate>().ok()).map(Rate::bps);
+    let ids: Option<BTreeSet<_>> = run.clusters.as_ref().map(|clusters| clusters.iter().collect());
+    let bottleneck = key("topology.kind").is_some_and(|kind| kind == "bottleneck");
+    json!({
+        "workers": run.clusters.as_ref().map(Vec::len),
+        "clusters": ids.map(|ids| ids.len()),
+        "nodes": run.nodes.len(),
+        "topology": key("topology.kind"),
+        "server": bottleneck,
+        // Of the link towards the server.
+        "rate_bps": rate.filter(|_| bottleneck),
+        "device": key("target.kind"),
+        "program": key("target.program"),
+        "queue": key("target.queue"),
+        "transport": key("transport.kind"),
+    })
+}

@@ -1,0 +1,312 @@
+//! What lies below a folder: run dirs, sweeps, pages. Links are not followed, and nothing outside of the folder is opened.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File, Metadata, TryLockError};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Value, json};
+
+use super::manifest::{RunFile, SweepFile, read};
+use crate::commands::live::RUN_ROWS;
+
+/// Folders below the one that is served.
+const DEPTH: usize = 6;
+/// Entries of folders that are looked at, and run dirs that are listed.
+const ENTRIES_MAX: usize = 100_000;
+const RUNS_MAX: usize = 5000;
+/// Reasons that a list has of an invalid run, and their characters.
+const WHY_MAX: usize = 3;
+const WHY_CHARS: usize = 240;
+
+pub(super) const MANIFEST: &str = "manifest.json";
+const SWEEP: &str = "sweep.json";
+pub(super) const REPORT: &str = "report.html";
+
+/// A file as it was when it was read: length, and when it was changed.
+pub(super) type Edition = (u64, i64, i64);
+
+fn edition(about: &Metadata) -> Edition {
+    (about.len(), about.mtime(), about.mtime_nsec())
+}
+
+/// What a folder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Run,
+    Sweep,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        if self == Kind::Run { "run" } else { "sweep" }
+    }
+}
+
+/// How far a run got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// A process holds the rows of its statistics.
+    InProgress,
+    /// It began, no process holds its rows.
+    Killed,
+    /// It began; whether it still runs is not known.
+    Unknown,
+    Interrupted,
+    Finished,
+}
+
+impl State {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            State::InProgress => "in_progress",
+            State::Killed => "killed",
+            State::Unknown => "unknown",
+            State::Interrupted => "interrupted",
+            State::Finished => "finished",
+        }
+    }
+}
+
+/// A run dir or a sweep.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) kind: Kind,
+    pub(super) state: State,
+    /// Its report lies there.
+    pub(super) report: bool,
+    /// It has rows of statistics.
+    pub(super) rows: bool,
+    /// Something in it is a link.
+    linked: bool,
+    pub(super) edition: Edition,
+    /// What a list says of it.
+    facts: Value,
+}
+
+/// What was found below a folder.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// By path below the folder; the folder itself is "".
+    pub(super) found: BTreeMap<String, Found>,
+    /// Other pages: comparisons, histories.
+    pub(super) pages: Vec<String>,
+    /// There was more than is listed.
+    left_out: bool,
+    /// What the list of runs shows, once somebody asked.
+    list: OnceLock<Arc<str>>,
+}
+
+impl Index {
+    /// What the list of runs shows.
+    pub(super) fn list(&self, folder: &str) -> Arc<str> {
+        self.list.get_or_init(|| self.listed(folder).into()).clone()
+    }
+
+    fn listed(&self, folder: &str) -> String {
+        let item = |(path, found): (&String, &Found)| {
+            let mut item = found.facts.clone();
+            item["path"] = json!(path);
+            item["state"] = json!(found.state.name());
+            item["report"] = json!(found.report);
+            item["rows"] = json!(found.rows);
+            item
+        };
+        let runs: Vec<_> = self.found.iter().map(item).collect();
+        json!({ "folder": folder, "runs": runs, "pages": self.pages, "left_out": self.left_out }).to_string()
+    }
+
+    /// Whether anything in the folder at `path` is a link.
+    pub(super) fn linked(&self, path: &str) -> bool {
+        let inside = |known: &String| known == path || path.is_empty() || known.starts_with(&format!("{path}/"));
+        self.found.iter().any(|(known, found)| found.linked && inside(known))
+    }
+
+    /// Whether a run is known to be in progress.
+    pub(super) fn busy(&self) -> bool {
+        self.found.values().any(|found| found.state == State::InProgress)
+    }
+}
+
+/// A folder that is served.
+pub(super) struct Folder {
+    /// Without links.
+    root: PathBuf,
+    /// What manifests said, by path, while they are the same.
+    known: HashMap<String, (Edition, Summary)>,
+}
+
+/// What a manifest says.
+#[derive(Debug, Clone)]
+struct Summary {
+    running: bool,
+    interrupted: bool,
+    facts: Value,
+}
+
+impl Folder {
+    pub(super) fn new(root: PathBuf) -> Self {
+        Folder { root, known: HashMap::new() }
+    }
+
+    /// Looks again.
+    pub(super) fn scan(&mut self) -> Index {
+        let mut index = Index::default();
+        let (mut folders, mut entries) = (vec![(String::new(), 0)], 0);
+        let mut known = std::mem::take(&mut self.known);
+        while let Some((path, depth)) = folders.pop() {
+            let Ok(listed) = fs::read_dir(self.root.join(&path)) else { continue };
+            let mut names = Names::default();
+            for entry in listed.flatten() {
+                entries += 1;
+                if entries > ENTRIES_MAX {
+                    index.left_out = true;
+                    break;
+                }
+                names.add(&entry);
+            }
+            if let Some(found) = self.find(&path, &names, &mut known) {
+                if index.found.len() >= RUNS_MAX {
+                    index.left_out = true;
+                    break;
+                }
+                index.found.insert(path.clone(), found);
+            }
+            let pages = names.pages.iter().filter(|_| index.pages.len() < RUNS_MAX);
+            index.pages.extend(pages.map(|page| joined(&path, page)));
+            index.left_out |= depth >= DEPTH && !names.folders.is_empty();
+            if depth < DEPTH {
+                folders.extend(names.folders.iter().map(|name| (joined(&path, name), depth + 1)));
+            }
+        }
+        index.pages.sort();
+        index
+    }
+
+    fn find(&mut self, path: &str, names: &Names, known: &mut HashMap<String, (Edition, Summary)>) -> Option<Found> {
+        let (kind, file) = match (names.has(MANIFEST), names.has(SWEEP)) {
+            (true, _) => (Kind::Run, MANIFEST),
+            (false, true) => (Kind::Sweep, SWEEP),
+            _ => return None,
+        };
+        let file = open(&self.root, &joined(path, file))?;
+        let edition = edition(&file.metadata().ok()?);
+        let summary = match known.remove(path) {
+            Some((read, summary)) if read == edition => summary,
+            _ => summary(kind, file),
+        };
+        let rows = names.has(RUN_ROWS);
+        let state = match (&summary, kind) {
+            (Summary { running: true, .. }, _) if !rows => State::Unknown,
+            (Summary { running: true, .. }, _) => self.holder(path),
+            (Summary { interrupted: true, .. }, _) => State::Interrupted,
+            _ => State::Finished,
+        };
+        let facts = summary.facts.clone();
+        self.known.insert(path.to_owned(), (edition, summary));
+        Some(Found { kind, state, report: names.has(REPORT), rows, linked: names.linked, edition, facts })
+    }
+
+    /// Whether a process holds the rows of a run that has not ended.
+    fn holder(&self, path: &str) -> State {
+        let Some(file) = open(&self.root, &joined(path, RUN_ROWS)) else { return State::Unknown };
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => State::InProgress,
+            Err(TryLockError::Error(_)) => State::Unknown,
+            Ok(()) => State::Killed,
+        }
+    }
+}
+
+/// The names in a folder that matter.
+#[derive(Default)]
+struct Names {
+    files: Vec<&'static str>,
+    folders: Vec<String>,
+    pages: Vec<String>,
+    linked: bool,
+}
+
+impl Names {
+    fn add(&mut self, entry: &fs::DirEntry) {
+        let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { return };
+        self.linked |= kind.is_symlink();
+        if name.starts_with('.') {
+            return;
+        }
+        if kind.is_dir() {
+            self.folders.push(name);
+        } else if kind.is_file() {
+            if let Some(known) = [MANIFEST, SWEEP, REPORT, RUN_ROWS].into_iter().find(|known| *known == name) {
+                self.files.push(known);
+            } else if name.ends_with(".html") {
+                self.pages.push(name);
+            }
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.files.contains(&name)
+    }
+}
+
+/// A path below the folder.
+pub(super) fn joined(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
+}
+
+/// Opens a file below `root` to read, and looks where it really is: a folder on the way may have become a link since.
+pub(super) fn open(root: &Path, path: &str) -> Option<File> {
+    let full = root.join(path);
+    // Opening a pipe would wait for its writer.
+    fs::symlink_metadata(&full).ok().filter(Metadata::is_file)?;
+    let file = File::open(&full).ok()?;
+    let real = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    (real == full).then_some(file)
+}
+
+fn summary(kind: Kind, file: File) -> Summary {
+    let said = match kind {
+        Kind::Run => read(file).map(|run| of_run(&run)),
+        Kind::Sweep => read(file).map(|sweep| of_sweep(&sweep)),
+    };
+    said.unwrap_or_else(|why| {
+        let why = format!("its {} cannot be read: {why}", if kind == Kind::Run { MANIFEST } else { SWEEP });
+        let facts = json!({ "kind": kind.name(), "valid": false, "why": [why], "labels": {} });
+        Summary { running: false, interrupted: false, facts }
+    })
+}
+
+fn of_run(run: &RunFile) -> Summary {
+    let faults = run.faults();
+    let short = |why: &String| why.chars().take(WHY_CHARS).collect::<String>();
+    let mut why: Vec<String> = faults.iter().take(WHY_MAX).map(short).collect();
+    if faults.len() > WHY_MAX {
+        why.push(format!("and {} more", faults.len() - WHY_MAX));
+    }
+    let facts = json!({
+        "kind": Kind::Run.name(),
+        "experiment": run.experiment,
+        "valid": run.valid(),
+        "why": why,
+        "labels": run.labels,
+        "seed": run.seed,
+        "part": run.part,
+        "created_ms": run.created_ms(),
+    });
+    Summary { running: run.running(), interrupted: run.state == "interrupted", facts }
+}
+
+fn of_sweep(sweep: &SweepFile) -> Summary {
+    let facts = json!({
+        "kind": Kind::Sweep.name(),
+        "experiment": sweep.experiment,
+        "valid": null,
+        "why": [],
+        "labels": {},
+        "runs": sweep.runs.len(),
+    });
+    Summary { running: false, interrupted: false, facts }
+}

@@ -1,0 +1,164 @@
+//! Reports and comparisons that do not lie there: made by a process of their own, one at a time, kept until the server ends.
+
+use std::collections::VecDeque;
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pktgen_core::{Error, Result};
+use tokio::sync::{OnceCell, Semaphore};
+
+use super::index::Edition;
+
+/// Pages that are kept; the oldest go.
+const KEPT: usize = 32;
+/// Pages that wait to be made.
+const WAITING: usize = 8;
+/// How often it is looked whether a page is made, and how long that may take.
+const LOOK: Duration = Duration::from_millis(50);
+const LOOKS: u32 = 20 * 600;
+
+/// What a page is of: a run, and what it is compared with; both as they were.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) run: (String, Edition),
+    pub(super) baseline: Option<(String, Edition)>,
+}
+
+/// A page, once it is made.
+type Page = Arc<OnceCell<PathBuf>>;
+
+/// Makes pages, and keeps them.
+pub(super) struct Workshop {
+    /// Where they are kept, once there is one.
+    folder: Mutex<Option<PathBuf>>,
+    pages: Mutex<VecDeque<(Wanted, Page)>>,
+    turn: Semaphore,
+    waiting: AtomicUsize,
+    count: AtomicUsize,
+    stop: Arc<AtomicBool>,
+}
+
+impl Workshop {
+    pub(super) fn new(stop: Arc<AtomicBool>) -> Self {
+        Workshop {
+            folder: Mutex::default(),
+            pages: Mutex::default(),
+            turn: Semaphore::new(1),
+            waiting: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
+            stop,
+        }
+    }
+
+    fn folder(&self) -> Result<PathBuf> {
+        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        if folder.is_none() {
+            *folder = Some(own_folder()?);
+        }
+        Ok(folder.clone().unwrap_or_default())
+    }
+
+    /// The page, made now unless it was before. An error says why there is none.
+    pub(super) async fn page(&self, root: &Path, wanted: Wanted) -> std::result::Result<File, String> {
+        let page = self.kept(&wanted);
+        let path = page.get_or_try_init(|| self.make(root, &wanted)).await?;
+        File::open(path).map_err(|e| e.to_string())
+    }
+
+    /// The place of a page.
+    fn kept(&self, wanted: &Wanted) -> Page {
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, page)) = pages.iter().find(|(known, _)| known == wanted) {
+            return page.clone();
+        }
+        while pages.len() >= KEPT {
+            let path = pages.pop_front().and_then(|(_, page)| page.get().cloned());
+            path.into_iter().for_each(|path| drop(fs::remove_file(path)));
+        }
+        let page = Page::default();
+        pages.push_back((wanted.clone(), page.clone()));
+        page
+    }
+
+    async fn make(&self, root: &Path, wanted: &Wanted) -> std::result::Result<PathBuf, String> {
+        let _waits = Waits::begin(&self.waiting).ok_or("too many reports are waiting to be made; try again later")?;
+        let _turn = self.turn.acquire().await.map_err(|e| e.to_string())?;
+        let folder = self.folder().map_err(|e| e.to_string())?;
+        let path = folder.join(format!("{}.html", self.count.fetch_add(1, Ordering::Relaxed)));
+        let mut command = Command::new(std::env::current_exe().map_err(|e| e.to_string())?);
+        command.args(["--quiet", "report"]).arg(root.join(&wanted.run.0)).arg("--out").arg(&path);
+        if let Some((baseline, _)) = &wanted.baseline {
+            command.arg("--baseline").arg(root.join(baseline));
+        }
+        let (stop, errors) = (self.stop.clone(), folder.join("errors.txt"));
+        let made = path.clone();
+        tokio::task::spawn_blocking(move || run(&mut command, &made, &errors, &stop))
+            .await
+            .map_err(|e| e.to_string())??;
+        Ok(path)
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        let folder = self.folder.get_mut().unwrap_or_else(PoisonError::into_inner);
+        folder.iter().for_each(|folder| drop(fs::remove_dir_all(folder)));
+    }
+}
+
+/// A new folder that others cannot enter.
+fn own_folder() -> Result<PathBuf> {
+    let base = std::env::temp_dir();
+    let path = |n: u32| base.join(format!("pktgen-serve-{}-{n}", std::process::id()));
+    for n in 0..100 {
+        match DirBuilder::new().mode(0o700).create(path(n)) {
+            // Of a server that was killed.
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(Error::io("create folder", &path(n))(e)),
+            Ok(()) => return Ok(path(n)),
+        }
+    }
+    Err(Error::Host(format!("{} to -99 all exist; remove them", path(0).display())))
+}
+
+/// One more waits, while this lives.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn begin(waiting: &'a AtomicUsize) -> Option<Self> {
+        let waits = Waits(waiting);
+        (waiting.fetch_add(1, Ordering::Relaxed) < WAITING).then_some(waits)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs the command that makes a page.
+fn run(command: &mut Command, made: &Path, errors: &Path, stop: &AtomicBool) -> std::result::Result<(), String> {
+    let said = File::create(errors).map_err(|e| e.to_string())?;
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+    let mut child = command.spawn().map_err(|e| e.to_string())?;
+    for _ in 0..LOOKS {
+        match child.try_wait().map_err(|e| e.to_string())? {
+            // An invalid run has a report, too.
+            Some(_) if made.is_file() => return Ok(()),
+            Some(status) => {
+                let said = fs::read_to_string(errors).unwrap_or_default();
+                return Err(if said.trim().is_empty() { status.to_string() } else { said.trim().to_owned() });
+            }
+            None if stop.load(Ordering::Relaxed) => break,
+            None => std::thread::sleep(LOOK),
+        }
+    }
+    let _ = (child.kill(), child.wait());
+    Err("it was not made within ten minutes".to_owned())
+}

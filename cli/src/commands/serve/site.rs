@@ -1,0 +1,200 @@
+//! Which answer a path has.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::detail;
+use super::guard::Guard;
+use super::http::{Head, Response};
+use super::index::{Folder, Found, Index, Kind, MANIFEST, REPORT, joined, open};
+use super::made::{Wanted, Workshop};
+use super::manifest::read;
+use super::rows;
+use crate::commands::live::RUN_ROWS;
+
+/// How long a list of what lies below the folder is good for.
+const FRESH: Duration = Duration::from_secs(1);
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// All that is served.
+pub(super) struct Site {
+    root: PathBuf,
+    guard: Guard,
+    folder: Arc<Mutex<Folder>>,
+    /// What was found, while it is fresh.
+    latest: Arc<tokio::sync::Mutex<Option<Arc<Index>>>>,
+    workshop: Workshop,
+}
+
+const NOT_FOUND: &str = "404 Not Found";
+
+impl Site {
+    /// Serves what lies below `root`, whose path has no links.
+    pub(super) fn new(root: PathBuf, guard: Guard, stop: Arc<AtomicBool>) -> Self {
+        let folder = Arc::new(Mutex::new(Folder::new(root.clone())));
+        Site { root, guard, folder, latest: Arc::default(), workshop: Workshop::new(stop) }
+    }
+
+    /// The answer to a request.
+    pub(super) async fn answer(&self, head: &Head) -> Response {
+        if let Err(why) = self.guard.check(head) {
+            return Response::refusal("403 Forbidden", why);
+        }
+        match head.path.as_str() {
+            "/" => Response::part("text/html; charset=utf-8", PAGE),
+            "/page.css" => Response::part("text/css; charset=utf-8", STYLE),
+            "/page.js" => Response::part("text/javascript; charset=utf-8", SCRIPT),
+            "/api/runs" => Response::shared(self.index().await.list(&self.root.display().to_string())),
+            "/api/run" => self.run(head).await,
+            "/api/rows" => self.rows(head).await,
+            "/report" => self.report(head).await,
+            "/page" => self.page(head).await,
+            _ => Response::refusal(NOT_FOUND, "there is no such page; the front page is /"),
+        }
+    }
+
+    /// What lies below the folder: looked up once for all that ask within a second.
+    async fn index(&self) -> Arc<Index> {
+        let mut latest = self.latest.lock().await;
+        if let Some(index) = &*latest {
+            return index.clone();
+        }
+        let folder = self.folder.clone();
+        let scanned = tokio::task::spawn_blocking(move || folder.lock().unwrap_or_else(PoisonError::into_inner).scan());
+        let index = Arc::new(scanned.await.unwrap_or_default());
+        *latest = Some(index.clone());
+        let latest = self.latest.clone();
+        drop(tokio::spawn(async move {
+            tokio::time::sleep(FRESH).await;
+            *latest.lock().await = None;
+        }));
+        index
+    }
+
+    /// What a parameter names, by a path that the list has: no other path is ever opened.
+    fn named<'a>(index: &'a Index, head: &Head, parameter: &str) -> std::result::Result<(String, &'a Found), Response> {
+        let path = head
+            .parameter(parameter)
+            .ok_or_else(|| Response::refusal("400 Bad Request", "which run? give run=PATH"))?;
+        let found = index.found.get(path).ok_or_else(|| Response::refusal(NOT_FOUND, "there is no such run"))?;
+        Ok((path.to_owned(), found))
+    }
+
+    async fn run(&self, head: &Head) -> Response {
+        let index = self.index().await;
+        let (path, found) = match Self::named(&index, head, "run") {
+            Ok((path, found)) if found.kind == Kind::Run => (path, found.clone()),
+            Ok(_) => return Response::refusal(NOT_FOUND, "it is a sweep; its runs are listed apart"),
+            Err(refusal) => return refusal,
+        };
+        let root = self.root.clone();
+        let look = move || {
+            let file = open(&root, &joined(&path, MANIFEST)).ok_or("it is gone")?;
+            read(file).map(|run| detail::of_run(&path, &found, &run).to_string())
+        };
+        match tokio::task::spawn_blocking(look).await {
+            Ok(Ok(text)) => Response::json(text),
+            Ok(Err(why)) => Response::refusal(NOT_FOUND, &format!("its manifest cannot be read: {why}")),
+            Err(why) => Response::refusal("500 Internal Server Error", &why.to_string()),
+        }
+    }
+
+    async fn rows(&self, head: &Head) -> Response {
+        let index = self.index().await;
+        let path = match Self::named(&index, head, "run") {
+            Ok((path, found)) if found.rows => path,
+            Ok(_) => return Response::refusal(NOT_FOUND, "it has no rows of statistics"),
+            Err(refusal) => return refusal,
+        };
+        let Ok(from) = head.parameter("from").unwrap_or("0").parse() else {
+            return Response::refusal("400 Bad Request", "from is a number of bytes");
+        };
+        let root = self.root.clone();
+        let read = move || open(&root, &joined(&path, RUN_ROWS)).and_then(|file| rows::piece(file, from).ok());
+        match tokio::task::spawn_blocking(read).await {
+            Ok(Some(text)) => Response::json(text),
+            _ => Response::refusal(NOT_FOUND, "its rows of statistics cannot be read"),
+        }
+    }
+
+    /// A report or a comparison: as it lies there, or made.
+    async fn report(&self, head: &Head) -> Response {
+        let index = self.index().await;
+        let (path, found) = match Self::named(&index, head, "run") {
+            Ok(named) => named,
+            Err(refusal) => return refusal,
+        };
+        let baseline = match head.parameter("baseline").map(|_| Self::named(&index, head, "baseline")).transpose() {
+            Ok(baseline) => baseline,
+            Err(refusal) => return refusal,
+        };
+        if let (true, None) = (found.report, &baseline) {
+            return self.lies(joined(&path, REPORT)).await;
+        }
+        if index.linked(&path) || baseline.as_ref().is_some_and(|(path, _)| index.linked(path)) {
+            return said(NOT_FOUND, "No report is made of a folder with links. Make it by pktgen report.");
+        }
+        if index.busy() {
+            let why = "A run below this folder is in progress, so no report is made now: it would take processor time from it. Reload \
+                       this page when the run has ended.";
+            return said("503 Service Unavailable", why);
+        }
+        let edition = |(path, found): (String, &Found)| (path, found.edition);
+        let wanted = Wanted { run: (path, found.edition), baseline: baseline.map(edition) };
+        match self.workshop.page(&self.root, wanted).await {
+            Ok(file) => file_or_error(file),
+            Err(why) => said("503 Service Unavailable", &format!("There is no report: {why}")),
+        }
+    }
+
+    /// Another page that lies in the folder.
+    async fn page(&self, head: &Head) -> Response {
+        let index = self.index().await;
+        match head.parameter("file").filter(|file| index.pages.iter().any(|page| page == file)) {
+            Some(file) => self.lies(file.to_owned()).await,
+            None => Response::refusal(NOT_FOUND, "there is no such page"),
+        }
+    }
+
+    async fn lies(&self, path: String) -> Response {
+        let root = self.root.clone();
+        match tokio::task::spawn_blocking(move || open(&root, &path)).await {
+            Ok(Some(file)) => file_or_error(file),
+            _ => Response::refusal(NOT_FOUND, "it is gone"),
+        }
+    }
+
+    /// The folder.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+}
+
+fn file_or_error(file: std::fs::File) -> Response {
+    Response::file(file).unwrap_or_else(|why| Response::refusal(NOT_FOUND, &why.to_string()))
+}
+
+/// A page with a sentence.
+fn said(status: &'static str, why: &str) -> Response {
+    let why: String = why
+        .chars()
+        .map(|c| match c {
+            '&' => "&amp;".to_owned(),
+            '<' => "&lt;".to_owned(),
+            '>' => "&gt;".to_owned(),
+            '"' => "&quot;".to_owned(),
+            other => other.to_string(),
+        })
+        .collect();
+    let text = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <title>No report</title><link rel=\"icon\" href=\"data:,\"><link rel=\"stylesheet\" href=\"/page.css\"></head>\
+         <body><main><h1>No report</h1><p>{why}</p><p><a href=\"/\">All runs</a></p></main></body></html>"
+    );
+    Response::page(status, text)
+}
