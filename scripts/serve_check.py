@@ -251,7 +251,7 @@ def visit(browser, url, size, scheme, pictures):
     moved = browser.value(words)
     browser.key("Escape")
     latest = browser.value(words)
-    if begin == moved or not begin.startswith("0.0 s to") or not latest.startswith("Latest, ") or " sent " not in f" {moved}":
+    if begin == moved or not begin.startswith("0.00 s to") or not latest.startswith("Latest, ") or " sent " not in f" {moved}":
         wrong.append(f"keys do not move through a chart: {begin} | {moved} | {latest}")
     tab_to(browser, "^SUMMARY Values")
     browser.key("Enter")

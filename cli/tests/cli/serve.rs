@@ -166,7 +166,7 @@ fn a_list_has_verdicts_and_only_what_lies_below_the_folder() {
     assert_eq!(list["pages"], serde_json::json!(["a b.html"]));
 
     let run = served.json("/api/run?run=good");
-    assert_eq!((&run["valid"], &run["network"]["program"], &run["seed"]), (&true.into(), &"forward".into(), &1.into()));
+    assert_eq!((&run["valid"], &run["network"]["program"], &run["seed"]), (&true.into(), &"olaf".into(), &1.into()));
     assert!(
         run["balance"]["sent"].as_u64().expect("a count") > 0
             && run["config"].as_str().expect("TOML").contains("[workload]")
@@ -352,8 +352,15 @@ fn reports_and_comparisons_are_made_once_and_shut_in() {
     });
     assert!(made.iter().all(|answer| answer.status() == 200 && answer.body == made[0].body), "{}", made[0].text());
     assert!(made[0].text().contains("Valid:") && names() == before);
-    let compared = served.get("/report?run=good&baseline=good");
-    assert!(compared.status() == 200 || compared.text().contains("No report"), "{}", compared.head);
+    // A comparison with another run, and with none.
+    let other =
+        pktgen(folder.path(), &["replay", "x.toml", "--no-report", "--out", "runs/other", "--set", "target.slots=2"]);
+    assert_eq!(other.status.code(), Some(0), "{}", text(&other.stderr));
+    eventually("the list has it", || served.listed("other").is_some());
+    let compared = served.get("/report?run=other&baseline=good");
+    assert!(compared.status() == 200 && compared.text().contains("Is other better than good?"), "{}", compared.text());
+    let same = served.get("/report?run=good&baseline=good");
+    assert!(same.status() == 503 && same.text().contains("needs two implementations"), "{}", same.text());
     // What cannot be made says why, as text.
     let bad = served.get("/report?run=torn");
     assert!(bad.status() == 503 && bad.text().contains("There is no report:"), "{}: {}", bad.status(), bad.text());

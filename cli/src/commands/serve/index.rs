@@ -174,8 +174,9 @@ impl Folder {
                 }
                 index.found.insert(path.clone(), found);
             }
-            let pages = names.pages.iter().filter(|_| index.pages.len() < RUNS_MAX);
-            index.pages.extend(pages.map(|page| joined(&path, page)));
+            let room = RUNS_MAX.saturating_sub(index.pages.len());
+            index.left_out |= names.pages.len() > room;
+            index.pages.extend(names.pages.iter().take(room).map(|page| joined(&path, page)));
             index.left_out |= depth >= DEPTH && !names.folders.is_empty();
             if depth < DEPTH {
                 folders.extend(names.folders.iter().map(|name| (joined(&path, name), depth + 1)));

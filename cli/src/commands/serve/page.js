@@ -39,7 +39,7 @@
     for (const [limit, name] of [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs']]) if (Math.abs(seconds) >= limit) return `${digits(seconds / limit)} ${name}`;
     return `${digits(seconds * 1e9)} ns`;
   };
-  const clock = seconds => known(seconds) ? `${seconds.toFixed(seconds < 100 ? 1 : 0)} s` : '–';
+  const clock = seconds => known(seconds) ? `${seconds.toFixed(seconds < 10 ? 2 : seconds < 1000 ? 1 : 0)} s` : '–';
   const date = ms => known(ms) ? `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')} UTC` : null;
   const named = path => path === '' ? 'this folder' : path;
 
@@ -224,10 +224,10 @@
     sample(i) {
       return draw('svg', {viewBox: '0 0 38 12', 'aria-hidden': 'true'}, draw('line', {class: `line s${i % 8}`, x1: 0, x2: 38, y1: 6, y2: 6, 'stroke-dasharray': DASHES[i % 8]}));
     }
-    show(points) {
+    show(points, range) {
       // A cursor stays at its moment.
       const at = this.cursor === null ? null : this.points[this.cursor]?.end;
-      this.points = points;
+      [this.points, this.span] = [points, range];
       if (at !== null) this.cursor = at === undefined ? null : Math.max(0, points.findIndex(point => point.end >= at));
       this.render();
     }
@@ -244,13 +244,10 @@
     }
     point(event) {
       if (this.points.length === 0) return;
-      const box = this.plot.getBoundingClientRect(), {begin, end} = this.range();
+      const box = this.plot.getBoundingClientRect(), {begin, end} = this.span;
       const t = begin + (event.clientX - box.left - LEFT) / Math.max(box.width - LEFT - RIGHT, 1) * (end - begin);
       const found = this.points.findIndex(point => point.end >= t);
       this.move(found < 0 ? this.points.length - 1 : found);
-    }
-    range() {
-      return {begin: this.points[0].begin, end: this.points.at(-1).end};
     }
     values(point) {
       return this.series.map((one, i) => `${one.name} ${this.format(point.values[i])}`).join(', ');
@@ -285,7 +282,7 @@
       this.fill();
     }
     lines(svg, width) {
-      const {begin, end} = this.range(), inner = width - LEFT - RIGHT, high = HEIGHT - TOP - BOTTOM, {ticks, y} = this.scale();
+      const {begin, end} = this.span, inner = width - LEFT - RIGHT, high = HEIGHT - TOP - BOTTOM, {ticks, y} = this.scale();
       const px = t => (LEFT + (t - begin) / Math.max(end - begin, 1e-9) * inner).toFixed(1);
       const py = value => (TOP + (1 - Math.min(y(value), 1)) * high).toFixed(1);
       for (const tick of ticks)
@@ -323,16 +320,19 @@
 
   // Statistics of a run: rows become points of charts.
 
+  const COUNTED = ['sent', 'received', 'represented', 'received_bytes', 'lost'];
+  const ORDER = ['Rates', 'Lateness', 'Age-of-Model', 'Aggregation', 'Queue', 'Device counters'];
   const mean = name => ({name, join: 'mean'}), most = name => ({name, join: 'max', least: 1e-9});
   class Statistics {
     constructor() {
       this.box = make('div', {class: 'charts'});
       this.sets = new Map();
-      this.latest = null;
+      // The latest row, and the sum of all.
+      [this.latest, this.whole] = [null, null];
     }
     clear() {
       this.sets.forEach(set => set.points.clear());
-      this.latest = null;
+      [this.latest, this.whole] = [null, null];
     }
     // A chart appears when there is something to draw.
     set(title, names, kind, format, note, log) {
@@ -340,9 +340,10 @@
       let set = this.sets.get(title);
       if (!set || set.key !== key) {
         const series = names.map(kind), points = new Points(series), chart = new Chart(title, series, format, note, log);
-        if (set) set.chart.figure.replaceWith(chart.figure); else this.box.append(chart.figure);
+        set?.chart.figure.remove();
         set = {key, points, chart};
         this.sets.set(title, set);
+        ORDER.forEach(name => { if (this.sets.has(name)) this.box.append(this.sets.get(name).chart.figure); });
       }
       return set;
     }
@@ -350,6 +351,9 @@
       const dt = row.end_s - row.begin_s, before = this.latest;
       this.latest = row;
       if (!(dt > 0)) return;
+      const {whole} = this;
+      this.whole = {begin_s: whole?.begin_s ?? row.begin_s, end_s: row.end_s};
+      for (const name of COUNTED) this.whole[name] = whole === null ? row[name] : known(whole[name]) && known(row[name]) ? whole[name] + row[name] : null;
       const per = name => known(row[name]) ? row[name] / dt : null;
       const point = (set, values) => set.points.add({begin: row.begin_s, end: row.end_s, values});
       const rates = ['sent', 'received', 'represented', 'lost'];
@@ -383,13 +387,16 @@
       point(this.set('Device counters', names, mean, rate, 'What the launched device counted, per second.'), names.map(per));
     }
     render() {
-      this.sets.forEach(set => set.chart.show(set.points.points));
+      // All of them are of the same time.
+      const points = this.sets.get('Rates')?.points.points ?? [];
+      if (points.length > 0) this.sets.forEach(set => set.chart.show(set.points.points, {begin: points[0].begin, end: points.at(-1).end}));
     }
   }
 
-  // The network, with what the latest row says of it.
+  // The network, with what the latest row says of it; of a run that has ended, with the means of all of it.
 
-  const network = (run, row) => {
+  const network = (run, {latest, whole}) => {
+    const row = run.state === 'in_progress' ? latest : whole;
     const {network: net} = run, dt = row ? row.end_s - row.begin_s : 0;
     const per = (name, factor = 1) => dt > 0 && known(row?.[name]) ? row[name] * factor / dt : null;
     const node = (name, ...lines) => make('li', {class: 'node'}, make('strong', {}, name), lines.filter(line => line).map(line => make('span', {}, line, make('br'))));
@@ -402,9 +409,10 @@
     const workers = node('Workers', known(net.workers) ? `${count(net.workers)} in ${count(net.clusters)} clusters` : null);
     const device = node(external ? 'Device (external)' : 'Device', how, queued, net.transport ? `transport ${net.transport}` : null);
     const sends = edge(`${rate(per('sent'))} sent`, known(row?.lost) ? `${rate(per('lost'))} lost outside the device` : null);
+    const of = row ? make('p', {class: 'soft'}, run.state === 'in_progress' ? `Of the latest interval, ${clock(row.begin_s)} to ${clock(row.end_s)}.` : 'Means of the whole run.') : '';
     return net.server
-      ? make('ol', {class: 'path', 'aria-label': 'network'}, workers, sends, device, arrives, node('Server'))
-      : make('ol', {class: 'path', 'aria-label': 'network'}, workers, sends, device, arrives, node('Workers', 'results come back'));
+      ? [make('ol', {class: 'path', 'aria-label': 'network'}, workers, sends, device, arrives, node('Server')), of]
+      : [make('ol', {class: 'path', 'aria-label': 'network'}, workers, sends, device, arrives, node('Workers', 'results come back')), of];
   };
 
   // A run.
@@ -486,7 +494,7 @@
         warned.replaceChildren(...[box].filter(one => one));
       }
       far.textContent = run.state === 'in_progress' && row ? `${clock(row.end_s)} so far${row.last ? '; its records are being checked' : ''}.` : '';
-      net.replaceChildren(network(run, row));
+      net.replaceChildren(...network(run, statistics));
       statistics.render();
     };
     const details = () => {
