@@ -193,7 +193,7 @@ def make_runs(pktgen, folder):
     bad = runs / f"bad {TRAP.replace('/', '')}"
     bad.mkdir()
     manifest = json.loads((runs / "first/manifest.json").read_text())
-    manifest["validity"] = {"valid": False, "notes": [], "faults": [{"code": "wrong_sums", "text": f"3 packets carried a wrong sum {TRAP}"}]}
+    manifest["validity"] = {"valid": False, "notes": [], "faults": [{"code": "told", "said": f"3 packets carried a wrong sum {TRAP}"}]}
     manifest["experiment"] = TRAP
     (bad / "manifest.json").write_text(json.dumps(manifest))
     live = [pktgen, "replay", folder / "x.toml", "--out", runs / "live", "--no-report", "-q", "--stats", "200ms", "--stats-to", "run"]

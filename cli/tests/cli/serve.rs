@@ -124,7 +124,8 @@ fn runs() -> TempDir {
     assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
     let manifest = fs::read_to_string(at("runs/good/manifest.json")).expect("a manifest");
     let mut value: Value = serde_json::from_str(&manifest).expect("JSON");
-    value["validity"] = serde_json::json!({ "valid": false, "faults": [{ "code": "wrong_sums", "text": "3 <b>packets</b> carried a wrong sum" }], "notes": [] });
+    let faults = serde_json::json!([{ "code": "told", "said": "3 <b>packets</b> carried a wrong sum" }]);
+    value["validity"] = serde_json::json!({ "valid": false, "faults": faults, "notes": [] });
     for (name, state) in [("deep/er/bad", "finished"), ("deep/killed", "running"), ("open", "running")] {
         value["state"] = state.into();
         fs::create_dir_all(at(&format!("runs/{name}"))).expect("a folder");

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
+use pktgen_core::record::Validity;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
@@ -15,7 +16,7 @@ const MANIFEST_MAX: u64 = 64 << 20;
 #[serde(default)]
 pub(super) struct RunFile {
     pub(super) state: String,
-    validity: Validity,
+    validity: Option<Validity>,
     pub(super) experiment: String,
     pub(super) labels: Value,
     pub(super) seed: Value,
@@ -33,53 +34,30 @@ pub(super) struct RunFile {
     pub(super) clusters: Option<Vec<u16>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Validity {
-    valid: Option<bool>,
-    faults: Vec<Finding>,
-    notes: Vec<Finding>,
-    /// What manifests of version 1 had.
-    reasons: Vec<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Finding {
-    code: String,
-    text: String,
-}
-
-impl Finding {
-    fn sentence(&self) -> String {
-        if self.text.is_empty() { self.code.clone() } else { self.text.clone() }
-    }
-}
-
 impl RunFile {
     /// Whether it has not ended.
     pub(super) fn running(&self) -> bool {
         self.state == "running"
     }
 
-    /// Its verdict; none before it has ended.
+    /// Its verdict, once it has ended.
+    fn verdict(&self) -> Option<&Validity> {
+        self.validity.as_ref().filter(|_| !self.running())
+    }
+
+    /// Whether it is valid; none before it has ended.
     pub(super) fn valid(&self) -> Option<bool> {
-        self.validity.valid.filter(|_| !self.running())
+        self.verdict().map(Validity::is_valid)
     }
 
     /// Why it is invalid; nothing before it has ended.
     pub(super) fn faults(&self) -> Vec<String> {
-        if self.running() {
-            return Vec::new();
-        }
-        let older = self.validity.reasons.iter().filter(|reason| !reason.starts_with("note: ")).cloned();
-        self.validity.faults.iter().map(Finding::sentence).chain(older).collect()
+        self.verdict().into_iter().flat_map(|verdict| &verdict.faults).map(ToString::to_string).collect()
     }
 
     /// What its readers must know.
     pub(super) fn notes(&self) -> Vec<String> {
-        let older = self.validity.reasons.iter().filter_map(|reason| reason.strip_prefix("note: ")).map(str::to_owned);
-        self.validity.notes.iter().map(Finding::sentence).chain(older).collect()
+        self.validity.iter().flat_map(|verdict| &verdict.notes).map(ToString::to_string).collect()
     }
 
     /// When it was made, in ms since 1970.
@@ -116,14 +94,13 @@ mod tests {
 
     #[test]
     fn a_run_that_has_not_ended_has_no_verdict() {
-        let text = |state: &str| {
-            format!(
-                "{{\"state\":\"{state}\",\"validity\":{{\"valid\":false,\"faults\":[{{\"code\":\"x\",\"text\":\"lost\"}}]}}}}"
-            )
-        };
+        let faults = "[{\"code\":\"damaged\",\"packets\":3,\"text\":\"\"}]";
+        let text =
+            |state: &str| format!("{{\"state\":\"{state}\",\"validity\":{{\"valid\":false,\"faults\":{faults}}}}}");
         let (running, finished) = (read(&text("running")), read(&text("finished")));
         assert_eq!((running.valid(), running.faults()), (None, Vec::new()));
-        assert_eq!((finished.valid(), finished.faults()), (Some(false), vec!["lost".to_owned()]));
+        assert_eq!((finished.valid(), finished.faults().len()), (Some(false), 1));
+        assert!(finished.faults()[0].starts_with("3 packets"), "{:?}", finished.faults());
         let older =
             read("{\"state\":\"finished\",\"validity\":{\"valid\":false,\"reasons\":[\"note: slow\",\"lost\"]}}");
         assert_eq!((older.faults(), older.notes()), (vec!["lost".to_owned()], vec!["slow".to_owned()]));
