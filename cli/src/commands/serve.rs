@@ -28,7 +28,7 @@ use site::Site;
 const LOOK: Duration = Duration::from_millis(100);
 /// Threads that answer, and those that read files.
 const THREADS: usize = 2;
-const READERS: usize = 8;
+const READERS: usize = 4;
 /// What is under way may take so long at the end.
 const END: Duration = Duration::from_secs(2);
 

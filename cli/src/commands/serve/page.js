@@ -477,10 +477,10 @@
       return show(title, make('p', {class: 'soft'}, about(listed)), make('div', {class: 'tools'}, reportLink(listed, 'Report of the sweep')), comparing(listed, runs),
         make('h2', {}, `Runs (${own.length})`), make('ul', {class: 'runs'}, own.map(run => item(run, runs))));
     }
-    const top = make('div'), far = make('p', {class: 'soft far'}), warned = make('div', {role: 'status'}), net = make('div'), tail = make('div'), statistics = new Statistics();
+    const top = make('div'), far = make('p', {class: 'soft far'}), warned = make('div'), told = make('p', {class: 'told', role: 'status'}), net = make('div'), tail = make('div'), statistics = new Statistics();
     const live = make('section', {}, make('h2', {}, 'Network'), net, make('h2', {}, 'Statistics'), statistics.box);
-    let run = null, from = 0, shown = '', said = '', warning = '', ended = false;
-    show(title, make('p', {class: 'soft'}, about(listed)), top, far, warned, live, tail);
+    let run = null, from = 0, shown = '', said = '', ended = false;
+    show(title, make('p', {class: 'soft'}, about(listed)), top, far, warned, told, live, tail);
     const refresh = () => {
       const row = statistics.latest;
       // What is read out is replaced when it changes only.
@@ -489,10 +489,9 @@
         said = state.textContent;
         top.replaceChildren(state);
       }
-      if (warning !== (box?.textContent ?? '')) {
-        warning = box?.textContent ?? '';
-        warned.replaceChildren(...[box].filter(one => one));
-      }
+      warned.replaceChildren(...[box].filter(one => one));
+      const number = box ? `Warnings: ${row.warnings.length}` : '';
+      if (told.textContent !== number) told.textContent = number;
       far.textContent = run.state === 'in_progress' && row ? `${clock(row.end_s)} so far${row.last ? '; its records are being checked' : ''}.` : '';
       net.replaceChildren(...network(run, statistics));
       statistics.render();
