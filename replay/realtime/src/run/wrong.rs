@@ -238,7 +238,7 @@ impl WrongSearch {
         let values = sum.payload.iter().zip(sum.exact.iter().zip(&sum.bounds)).enumerate();
         let differing = values
             .map(|(at, (word, (exact, bound)))| (at, f64::from(f32::from_bits(*word)), *exact, *bound))
-            .filter(|(_, is, exact, bound)| !((is - exact).abs() <= *bound))
+            .filter(|(_, is, exact, bound)| (is - exact).abs() > *bound || is.is_nan())
             .map(|(at, is, exact, _)| WrongValue {
                 at,
                 is: PayloadNumber::Float(is),
