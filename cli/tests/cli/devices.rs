@@ -91,7 +91,7 @@ impl Pipeline {
 
 /// Runs an experiment in the namespace `h`; the run must be valid. Returns its metrics.
 fn run(net: &Net, name: &str, set: &[&str], out: &Path) -> impl Fn(&str) -> f64 + use<> {
-    let words = ["replay", &experiment(name), "--out", &out.display().to_string()];
+    let words = ["replay", &experiment(name), "--no-probe", "--out", &out.display().to_string()];
     runs(&mut pktgen(&net.inside("h"), &words, set));
     let lines = runs(&mut pktgen(&[], &["analyze", "--json", &out.display().to_string()], &[])).stdout;
     let lines = String::from_utf8(lines).expect("UTF-8");
