@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClauseVerdict {
-    /// It held in every repeat.
+    /// It held in every repeat that was decided, which are half of them at least.
     Passed,
     /// It did not hold in at least one.
     Failed,
-    /// At least one repeat did not show whether it holds, and none that it does not.
+    /// More than half of its repeats did not show whether it holds, and none that it does not.
     NotDecidable,
     /// Its precondition is not met.
     NotApplicable,
@@ -45,6 +45,10 @@ pub struct ClauseOutcome {
     pub repeats: u32,
     /// Those of them with this verdict.
     pub times: u32,
+    /// Repeats that were not decidable, however often they were drawn.
+    pub undecided: u32,
+    /// Draws that were made again, since the one before was not decidable.
+    pub redrawn: u32,
     /// The first repeat that decided.
     pub first: u32,
     /// Frames of all repeats, in both directions.
@@ -68,6 +72,8 @@ impl ClauseOutcome {
             "why": (!self.why.is_empty()).then_some(&self.why),
             "repeats": self.repeats,
             "times": self.times,
+            "undecided": self.undecided,
+            "redrawn": self.redrawn,
             "frames": self.frames,
             "digest": self.digest,
             "evidence": self.file,
@@ -86,6 +92,8 @@ impl ClauseOutcome {
             why: one["why"].as_str().unwrap_or_default().to_owned(),
             repeats: small("repeats")?,
             times: small("times")?,
+            undecided: small("undecided")?,
+            redrawn: small("redrawn")?,
             first: small("first")?,
             frames: count("frames")?,
             digest: one["digest"].as_str()?.to_owned(),
@@ -101,7 +109,20 @@ impl ClauseOutcome {
             ClauseVerdict::Failed | ClauseVerdict::NotDecidable => format!(" ({} of {})", self.times, self.repeats),
             _ => String::new(),
         };
-        format!("{:<5} {:<14} {}{share}{why}", self.number, self.verdict.name(), self.clause.id)
+        let drawn = self.drawn().map_or(String::new(), |drawn| format!(" ({drawn})"));
+        format!("{:<5} {:<14} {}{share}{why}{drawn}", self.number, self.verdict.name(), self.clause.id)
+    }
+
+    /// What was not decidable on the way, if anything was.
+    pub(crate) fn drawn(&self) -> Option<String> {
+        let own = |count, what| format!("{count} of {} repeats {what}", self.repeats);
+        let said = match (self.verdict, self.undecided) {
+            (ClauseVerdict::NotDecidable, _) | (_, 0) => None,
+            (_, undecided) => Some(own(undecided, "not decidable")),
+        };
+        let again = (self.redrawn > 0).then(|| format!("{} drawn again", self.redrawn));
+        let all: Vec<_> = said.into_iter().chain(again).collect();
+        (!all.is_empty()).then(|| all.join(", "))
     }
 }
 

@@ -6,7 +6,7 @@ use pktgen_core::Result;
 use pktgen_core::printable::printable;
 use pktgen_engine::clause::{Clause, ClauseSuite};
 
-use crate::certificate::{Certificate, ClauseVerdict};
+use crate::certificate::{Certificate, ClauseOutcome, ClauseVerdict};
 
 /// What stands before the clauses.
 const HEAD: &str = include_str!("methodology.txt");
@@ -103,6 +103,11 @@ impl Certificate {
                 let file = it.file.as_ref().map_or(String::new(), |file| format!("; frames in [{file}]({file})"));
                 let _ = writeln!(out, "- {} `{}`{share}: {}{file}", it.number, it.clause.id, cell(&it.why));
             }
+        }
+        let drawn = |it: &ClauseOutcome| Some(format!("- {} `{}`: {}", it.number, it.clause.id, it.drawn()?));
+        let drawn: Vec<_> = self.outcomes.iter().filter_map(drawn).collect();
+        if !drawn.is_empty() {
+            let _ = writeln!(out, "\n## repeats that were not decidable at once\n\n{}", drawn.join("\n"));
         }
         let _ = writeln!(out, "\n## Configuration\n\n```toml\n{}\n```", self.config.trim_end());
         Ok(out)

@@ -26,16 +26,16 @@ pub struct ClauseProbe<'a> {
 }
 
 impl<'a> ClauseProbe<'a> {
-    /// The n-th repeat of the clause of this name.
+    /// The n-th repeat of the clause of this name, and which draw of it: repeats that were not decidable are drawn again.
     pub fn new(
         ground: &'a ProbeGround,
         memory: &'a mut ProbeMemory,
         bench: &'a mut dyn ProbeBench,
         seed: Seed,
-        (clause, repeat): (&str, u32),
+        (clause, repeat, draw): (&str, u32, u32),
     ) -> ProbeResult<Self> {
         let lost = bench.lost()?;
-        let draws = seed.stream(clause, u64::from(repeat), 0);
+        let draws = seed.stream(clause, u64::from(repeat), u64::from(draw));
         Ok(ClauseProbe { ground, memory, bench, draws, log: Vec::new(), lost })
     }
 

@@ -352,7 +352,7 @@ fn holds(clause: &Clause, card: &mut Naive, seed: u64) -> bool {
     let (ground, mut memory) = (ground(), ProbeMemory::new());
     assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
     (0..clause.repeats).all(|repeat| {
-        let mut probe = ClauseProbe::new(&ground, &mut memory, card, Seed(seed), (clause.id, repeat)).unwrap();
+        let mut probe = ClauseProbe::new(&ground, &mut memory, card, Seed(seed), (clause.id, repeat, 0)).unwrap();
         match (clause.probe)(&mut probe) {
             Ok(()) => true,
             Err(ProbeStop::Breach(_)) => false,
@@ -423,7 +423,7 @@ fn an_output_that_is_never_busy_decides_nothing() {
     let (ground, mut memory) = (ground(), ProbeMemory::new());
     for (_, clause) in SUITE.numbered().filter(|(_, clause)| clause.stimulus.contains("two updates ahead")) {
         let mut idle = Idle(naive(Defect::None));
-        let mut probe = ClauseProbe::new(&ground, &mut memory, &mut idle, Seed(1), (clause.id, 0)).unwrap();
+        let mut probe = ClauseProbe::new(&ground, &mut memory, &mut idle, Seed(1), (clause.id, 0, 0)).unwrap();
         let ended = (clause.probe)(&mut probe);
         assert!(matches!(ended, Err(ProbeStop::Undecidable(_))), "{}: {ended:?}", clause.id);
     }

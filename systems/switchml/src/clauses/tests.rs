@@ -367,7 +367,7 @@ fn holds(clause: &Clause, switch: &mut Naive, memory: &mut ProbeMemory, seed: u6
     let ground = ground();
     assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
     (0..clause.repeats).all(|repeat| {
-        let mut probe = ClauseProbe::new(&ground, memory, switch, Seed(seed), (clause.id, repeat)).unwrap();
+        let mut probe = ClauseProbe::new(&ground, memory, switch, Seed(seed), (clause.id, repeat, 0)).unwrap();
         match (clause.probe)(&mut probe) {
             Ok(()) => true,
             Err(ProbeStop::Breach(_)) => false,
