@@ -6,6 +6,12 @@ use pktgen_engine::clause::{Clause, ClauseSuite, ProbeFrame};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::measure::Measured;
+use crate::profile::CertifyProfile;
+
+/// The version of the method: 2 draws repeats again that are not decidable, and measures performance.
+pub(crate) const METHOD: u32 = 2;
+
 /// What came of a clause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -18,15 +24,17 @@ pub enum ClauseVerdict {
     NotDecidable,
     /// Its precondition is not met.
     NotApplicable,
+    /// A performance clause without a goal: it has a measurement.
+    Measured,
 }
 
 impl ClauseVerdict {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Passed, Self::Failed, Self::NotDecidable, Self::NotApplicable];
+    pub const ALL: [Self; 5] = [Self::Passed, Self::Failed, Self::NotDecidable, Self::NotApplicable, Self::Measured];
 
     /// As a word.
     pub fn name(self) -> &'static str {
-        ["passed", "failed", "not decidable", "not applicable"][self as usize]
+        ["passed", "failed", "not decidable", "not applicable", "measured"][self as usize]
     }
 }
 
@@ -51,7 +59,11 @@ pub struct ClauseOutcome {
     pub redrawn: u32,
     /// The first repeat that decided.
     pub first: u32,
-    /// Frames of all repeats, in both directions.
+    /// What was measured, of a performance clause.
+    pub measured: Vec<Measured>,
+    /// All its trials.
+    pub trials: Value,
+    /// Frames of all repeats, in both directions; of trials, those that were sent.
     pub frames: u64,
     /// SHA-256 of them.
     pub digest: String,
@@ -74,6 +86,7 @@ impl ClauseOutcome {
             "times": self.times,
             "undecided": self.undecided,
             "redrawn": self.redrawn,
+            "measured": self.measured,
             "frames": self.frames,
             "digest": self.digest,
             "evidence": self.file,
@@ -94,6 +107,8 @@ impl ClauseOutcome {
             times: small("times")?,
             undecided: small("undecided")?,
             redrawn: small("redrawn")?,
+            measured: Vec::deserialize(&one["measured"]).ok()?,
+            trials: Value::Null,
             first: small("first")?,
             frames: count("frames")?,
             digest: one["digest"].as_str()?.to_owned(),
@@ -106,11 +121,30 @@ impl ClauseOutcome {
     pub fn line(&self) -> String {
         let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
         let share = match self.verdict {
-            ClauseVerdict::Failed | ClauseVerdict::NotDecidable => format!(" ({} of {})", self.times, self.repeats),
+            ClauseVerdict::Failed | ClauseVerdict::NotDecidable if self.times > 0 => {
+                format!(" ({} of {})", self.times, self.repeats)
+            }
             _ => String::new(),
         };
         let drawn = self.drawn().map_or(String::new(), |drawn| format!(" ({drawn})"));
-        format!("{:<5} {:<14} {}{share}{why}{drawn}", self.number, self.verdict.name(), self.clause.id)
+        format!(
+            "{:<5} {:<14} {}{share}{why}{drawn}{}",
+            self.number,
+            self.verdict.name(),
+            self.clause.id,
+            self.numbers()
+        )
+    }
+
+    /// What was measured, in words; empty if nothing was.
+    pub(crate) fn numbers(&self) -> String {
+        let all: Vec<_> = self.measured.iter().map(Measured::words).collect();
+        if all.is_empty() { String::new() } else { format!(": {}", all.join(", ")) }
+    }
+
+    /// A number that was measured.
+    pub(crate) fn number(&self, name: &str) -> Option<f64> {
+        self.measured.iter().find(|it| it.name == name).and_then(|it| it.value)
     }
 
     /// What was not decidable on the way, if anything was.
@@ -131,6 +165,8 @@ impl ClauseOutcome {
 pub struct Certificate {
     /// The suite, and its version.
     pub suite: (&'static str, u32),
+    /// What of it was carried out.
+    pub profile: CertifyProfile,
     /// The program that certified, and its version.
     pub by: String,
     /// The device.
@@ -177,8 +213,25 @@ impl Certificate {
 
     /// One sentence.
     pub fn summary(&self) -> String {
-        let counts: Vec<_> = ClauseVerdict::ALL.iter().map(|it| format!("{} {}", self.count(*it), it.name())).collect();
+        let measures = |it: &ClauseVerdict| *it != ClauseVerdict::Measured || self.count(*it) > 0;
+        let counts = ClauseVerdict::ALL.iter().filter(|it| measures(it));
+        let counts: Vec<_> = counts.map(|it| format!("{} {}", self.count(*it), it.name())).collect();
         format!("{} clauses of {}: {}", self.outcomes.len(), self.suite.0, counts.join(", "))
+    }
+
+    /// What it says of the device, in words.
+    pub fn statement(&self) -> &'static str {
+        match (self.profile.is_conformance(), self.is_whole()) {
+            (true, true) => "the device conforms",
+            (true, false) => "the device does not conform",
+            (false, true) => "nothing failed; profile quick is no conformance",
+            (false, false) => "a clause failed or is not decidable; profile quick is no conformance",
+        }
+    }
+
+    /// Whether the device conforms; none where the profile does not say it.
+    fn conforms(&self) -> Option<bool> {
+        self.profile.is_conformance().then(|| self.is_whole())
     }
 
     /// What it is of, as one JSON object.
@@ -186,15 +239,18 @@ impl Certificate {
         Ok(json!({
             "suite": self.suite.0,
             "suite_version": self.suite.1,
+            "method_version": METHOD,
+            "profile": self.profile.name(),
             "by": self.by,
             "device": self.device,
             "experiment": self.experiment,
             "seed": self.seed,
-            "conforms": self.is_whole(),
+            "conforms": self.conforms(),
             "passed": self.count(ClauseVerdict::Passed),
             "failed": self.count(ClauseVerdict::Failed),
             "not_decidable": self.count(ClauseVerdict::NotDecidable),
             "not_applicable": self.count(ClauseVerdict::NotApplicable),
+            "measured": self.count(ClauseVerdict::Measured),
             "config_sha256": self.config_digest()?,
             "evidence_sha256": self.digest()?,
         }))

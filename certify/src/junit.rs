@@ -5,6 +5,7 @@ use std::fmt::Write;
 use pktgen_core::printable::printable;
 
 use crate::certificate::{Certificate, ClauseOutcome, ClauseVerdict};
+use crate::measure::Measured;
 
 impl Certificate {
     /// The whole document.
@@ -32,15 +33,28 @@ fn case(outcome: &ClauseOutcome, suite: &str, out: &mut String) {
     let name = escape(&format!("{} {}: {}", outcome.number, outcome.clause.id, outcome.clause.title));
     let head = format!("<testcase classname=\"{}\" name=\"{name}\" time=\"0\"", escape(suite));
     let element = match outcome.verdict {
-        ClauseVerdict::Passed => None,
+        ClauseVerdict::Passed | ClauseVerdict::Measured => None,
         ClauseVerdict::Failed => Some("failure"),
         ClauseVerdict::NotDecidable => Some("error"),
         ClauseVerdict::NotApplicable => Some("skipped"),
     };
     let _ = match element {
-        None => writeln!(out, "{head}/>"),
-        Some(element) => writeln!(out, "{head}><{element} message=\"{}\"/></testcase>", escape(&outcome.why)),
+        None if outcome.measured.is_empty() => writeln!(out, "{head}/>"),
+        None => writeln!(out, "{head}>{}</testcase>", properties(outcome)),
+        Some(element) => {
+            writeln!(out, "{head}>{}<{element} message=\"{}\"/></testcase>", properties(outcome), escape(&outcome.why))
+        }
     };
+}
+
+/// What was measured.
+fn properties(outcome: &ClauseOutcome) -> String {
+    let one = |it: &Measured| {
+        let value = it.value.map_or_else(|| "not decidable".to_owned(), |value| format!("{value} {}", it.unit));
+        format!("<property name=\"{}\" value=\"{}\"/>", escape(&it.name), escape(value.trim_end()))
+    };
+    let all: String = outcome.measured.iter().map(one).collect();
+    if all.is_empty() { all } else { format!("<properties>{all}</properties>") }
 }
 
 fn escape(text: &str) -> String {

@@ -6,7 +6,7 @@ use pktgen_core::Result;
 use pktgen_core::printable::printable;
 use pktgen_engine::clause::{Clause, ClauseSuite};
 
-use crate::certificate::{Certificate, ClauseOutcome, ClauseVerdict};
+use crate::certificate::{Certificate, ClauseOutcome, ClauseVerdict, METHOD};
 
 /// What stands before the clauses.
 const HEAD: &str = include_str!("methodology.txt");
@@ -43,7 +43,8 @@ fn text(number: &str, clause: &Clause, out: &mut String) {
     ] {
         let _ = writeln!(out, "- {what}: {said}.");
     }
-    let _ = writeln!(out, "- Repeats: {}. Error: {}; {}.\n", clause.repeats, clause.error, missed(clause.repeats));
+    let missed = clause.measure.map_or_else(|| format!("; {}", missed(clause.repeats)), |_| String::new());
+    let _ = writeln!(out, "- Repeats: {}. Error: {}{missed}.\n", clause.repeats, clause.error);
 }
 
 /// How likely so many repeats miss a defect that shows in some only.
@@ -65,13 +66,29 @@ fn cell(text: &str) -> String {
 }
 
 impl Certificate {
+    /// What was measured.
+    fn numbers(&self, out: &mut String) {
+        let all = self.outcomes.iter().flat_map(|it| it.measured.iter().map(move |own| (it, own)));
+        let mut all = all.peekable();
+        if all.peek().is_some() {
+            out.push_str("\n## measured\n\n| clause | | value | unit |\n| --- | --- | ---: | --- |\n");
+        }
+        for (it, own) in all {
+            let value = match (own.value, &own.why) {
+                (Some(value), _) => format!("{value}"),
+                (None, why) => format!("not decidable: {}", cell(why.as_deref().unwrap_or_default())),
+            };
+            let _ = writeln!(out, "| {} `{}` | {} | {value} | {} |", it.number, it.clause.id, own.name, own.unit);
+        }
+    }
+
     /// The page of a certificate.
     pub(crate) fn page(&self) -> Result<String> {
-        let verdict = if self.is_whole() { "conforms" } else { "does not conform, or not decidably" };
-        let mut out = format!("# {}: {verdict}\n\n{}.\n\n", cell(&self.device), self.summary());
+        let mut out = format!("# {}: {}\n\n{}.\n\n", cell(&self.device), self.statement(), self.summary());
         let (suite, version) = self.suite;
         for (what, said) in [
             ("suite", format!("{suite}, version {version}")),
+            ("profile", format!("{}, version {METHOD} of the method", self.profile.name())),
             ("experiment", cell(&self.experiment)),
             ("certified by", self.by.clone()),
             ("seed", self.seed.to_string()),
@@ -93,13 +110,14 @@ impl Certificate {
                 it.frames
             );
         }
+        self.numbers(&mut out);
         for verdict in [ClauseVerdict::Failed, ClauseVerdict::NotDecidable, ClauseVerdict::NotApplicable] {
             let mut own = self.outcomes.iter().filter(|it| it.verdict == verdict).peekable();
             if own.peek().is_some() {
                 let _ = writeln!(out, "\n## {}\n", verdict.name());
             }
             for it in own {
-                let share = if it.repeats > 0 { format!(" ({} of {})", it.times, it.repeats) } else { String::new() };
+                let share = if it.times > 0 { format!(" ({} of {})", it.times, it.repeats) } else { String::new() };
                 let file = it.file.as_ref().map_or(String::new(), |file| format!("; frames in [{file}]({file})"));
                 let _ = writeln!(out, "- {} `{}`{share}: {}{file}", it.number, it.clause.id, cell(&it.why));
             }

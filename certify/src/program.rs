@@ -151,6 +151,22 @@ impl ProbeBench for ProgramBench<'_> {
         Ok(())
     }
 
+    fn next_frame(&mut self, until: Time, each: EachFrame) -> Result<()> {
+        let mut came = false;
+        while !came
+            && let Some(t) = self.rig.step(until, &mut |t, port, bytes| {
+                came = true;
+                each(t, port, bytes);
+            })
+        {
+            self.now = self.now.max(t);
+        }
+        if !came {
+            self.now = self.now.max(until);
+        }
+        Ok(())
+    }
+
     fn settle(&mut self, each: EachFrame) -> Result<()> {
         while let Some(t) = self.rig.step(NEVER - 1, each) {
             self.now = self.now.max(t);

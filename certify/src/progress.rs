@@ -67,6 +67,7 @@ impl CertificateProgress {
         Ok(json!({
             "suite": certificate.suite.0,
             "suite_version": certificate.suite.1,
+            "profile": certificate.profile.name(),
             "by": certificate.by,
             "device": certificate.device,
             "seed": certificate.seed,
@@ -80,6 +81,11 @@ impl CertificateProgress {
         if !outcome.evidence.is_empty() {
             let name = format!("{}.pcapng", outcome.clause.id);
             capture(&self.folder.join(&name), &outcome.evidence)?;
+            outcome.file = Some(name);
+        }
+        if !outcome.trials.is_null() {
+            let name = format!("{}.json", outcome.clause.id);
+            write_whole(&self.folder.join(&name), format!("{:#}\n", outcome.trials))?;
             outcome.file = Some(name);
         }
         let mut one = outcome.to_json();

@@ -5,18 +5,23 @@ use std::io::Write;
 use pktgen_core::record::Hashing;
 use pktgen_core::registry::suggest;
 use pktgen_core::seed::Seed;
+use pktgen_core::time::{MS, Time};
 use pktgen_core::{Error, Result};
 use pktgen_engine::clause::{
-    Clause, ClauseProbe, ClauseSuite, ProbeBench, ProbeFrame, ProbeGround, ProbeMemory, ProbeStop,
+    Clause, ClauseProbe, ClauseSuite, LoadMeasure, ProbeBench, ProbeFrame, ProbeGround, ProbeMemory, ProbeStop,
 };
+use serde_json::{Value, json};
 
-use crate::certificate::{ClauseOutcome, ClauseVerdict};
+use crate::certificate::{ClauseOutcome, ClauseVerdict, sha256};
+use crate::measure::{Earlier, carry_out};
+use crate::profile::{CertifyProfile, MeasurePlan};
+use crate::trial::TrialMaker;
 
 /// How often a repeat that is not decidable is drawn again at most.
 const DRAWS: u32 = 3;
 
 /// Which clauses, and how.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct CertifyOptions {
     /// The seed: the same makes the same probes.
     pub seed: u64,
@@ -28,6 +33,33 @@ pub struct CertifyOptions {
     pub except: Vec<String>,
     /// Clauses that were carried out before: they are taken as they are.
     pub done: Vec<ClauseOutcome>,
+    /// What of the suite is carried out where no clauses are named.
+    pub profile: CertifyProfile,
+    /// How performance is measured.
+    pub plan: MeasurePlan,
+}
+
+impl CertifyOptions {
+    /// Whether this clause is to be carried out.
+    fn has(&self, number: &str, clause: &Clause) -> bool {
+        if self.only.is_empty() {
+            return self.profile.has(clause);
+        }
+        self.only.iter().any(|name| name == number || name == clause.id)
+    }
+
+    /// How often.
+    fn repeats(&self, clause: &Clause) -> u32 {
+        self.repeats.unwrap_or(self.profile.repeats(clause)).max(1)
+    }
+
+    /// How long the performance clauses that these options name take at most, in the device's time; none if there are none.
+    pub fn estimate(&self, suite: &'static ClauseSuite, ground: &ProbeGround) -> Option<Time> {
+        let applies = |clause: &Clause| clause.measure.is_some() && (clause.exempt)(ground).is_none();
+        let all = suite.numbered().filter(|(number, clause)| self.has(number, clause) && applies(clause));
+        let times: Vec<_> = all.map(|(_, clause)| self.plan.estimate(clause, self.repeats(clause))).collect();
+        (!times.is_empty()).then(|| times.iter().sum())
+    }
 }
 
 /// Carries out clauses, and tells `each` what came of those that were not before.
@@ -48,18 +80,69 @@ pub fn certify(
     let mut memory = ProbeMemory::new();
     let mut outcomes = Vec::new();
     for (number, clause) in all {
-        if !options.only.is_empty() && !options.only.iter().any(|name| *name == number || name == clause.id) {
+        if !options.has(&number, clause) {
             continue;
         }
         if let Some(done) = options.done.iter().find(|done| done.clause.id == clause.id) {
             outcomes.push(done.clone());
             continue;
         }
-        let mut outcome = one(number, clause, ground, bench, (&mut memory, options))?;
+        let earlier = earlier(&outcomes);
+        let mut outcome = match clause.measure {
+            None => one(number, clause, ground, bench, (&mut memory, options))?,
+            Some(measure) => {
+                let maker = TrialMaker::new(suite.load, ground, bench, &mut memory, (options.plan.wait, options.seed));
+                measured((number, clause, measure), maker, options, earlier)?
+            }
+        };
         each(&mut outcome)?;
         outcomes.push(outcome);
     }
     Ok(outcomes)
+}
+
+/// What performance clauses so far found that others need.
+fn earlier(outcomes: &[ClauseOutcome]) -> Earlier {
+    let of = |measure, name| {
+        let own = outcomes.iter().find(|it| it.clause.measure == Some(measure));
+        own.and_then(|it| it.number(name))
+    };
+    Earlier {
+        throughput: of(LoadMeasure::Throughput, "lower_bound"),
+        trial: of(LoadMeasure::Throughput, "trial").map(|ms| (ms * MS as f64).round() as Time),
+        shortest_burst: of(LoadMeasure::Burst, "shortest").map(|burst| burst as u64),
+    }
+}
+
+/// Why a clause is not carried out.
+fn exempt(number: &str, clause: &Clause, ground: &ProbeGround, options: &CertifyOptions) -> Option<String> {
+    let excepted = options.except.iter().any(|name| name == number || name == clause.id);
+    excepted.then(|| "excepted by the user".to_owned()).or_else(|| (clause.exempt)(ground))
+}
+
+/// A performance clause.
+fn measured(
+    (number, clause, measure): (String, &'static Clause, LoadMeasure),
+    mut maker: TrialMaker,
+    options: &CertifyOptions,
+    earlier: Earlier,
+) -> Result<ClauseOutcome> {
+    let why = exempt(&number, clause, maker.ground, options);
+    let mut outcome = blank(number, clause);
+    if let Some(why) = why {
+        return Ok(ClauseOutcome { verdict: ClauseVerdict::NotApplicable, why, ..outcome });
+    }
+    outcome.repeats = options.repeats(clause);
+    let found = carry_out(measure, outcome.repeats, &mut maker, &options.plan, earlier)?;
+    outcome.frames = maker.frames;
+    outcome.digest = sha256(&format!("{} {}", json!(found.measured), found.trials))?;
+    Ok(ClauseOutcome {
+        verdict: found.verdict,
+        why: found.why,
+        measured: found.measured,
+        trials: found.trials,
+        ..outcome
+    })
 }
 
 /// How a repeat ended, if it decided against its clause, and why.
@@ -103,12 +186,10 @@ fn one(
     (memory, options): (&mut ProbeMemory, &CertifyOptions),
 ) -> Result<ClauseOutcome> {
     let outcome = blank(number, clause);
-    let excepted = options.except.iter().any(|name| *name == outcome.number || name == clause.id);
-    let exempt = excepted.then(|| "excepted by the user".to_owned()).or_else(|| (clause.exempt)(ground));
-    if let Some(why) = exempt {
+    if let Some(why) = exempt(&outcome.number, clause, ground, options) {
         return Ok(ClauseOutcome { verdict: ClauseVerdict::NotApplicable, why, ..outcome });
     }
-    let count = options.repeats.unwrap_or(clause.repeats).max(1);
+    let count = options.repeats(clause);
     let mut repeats = Repeats::new(outcome, count);
     for repeat in 0..count {
         let draw = |draw| try_once(clause, (repeat, draw), ground, bench, (memory, Seed(options.seed)));
@@ -139,6 +220,8 @@ fn blank(number: String, clause: &'static Clause) -> ClauseOutcome {
         undecided: 0,
         redrawn: 0,
         first: 0,
+        measured: Vec::new(),
+        trials: Value::Null,
         frames: 0,
         digest: String::new(),
         evidence: Vec::new(),
@@ -190,7 +273,7 @@ impl Repeats {
 
     /// What came of them: a clause that did not fail is not decidable if fewer than half of its repeats were decided.
     fn end(self) -> ClauseOutcome {
-        let Repeats { mut outcome, hashing, why, .. } = self;
+        let Repeats { mut outcome, mut hashing, why, .. } = self;
         outcome.digest = hashing.digest().map(|digest| digest.sha256).unwrap_or_default();
         if let (false, Some((first, why, evidence))) = (outcome.verdict == ClauseVerdict::Failed, why)
             && 2 * outcome.undecided > outcome.repeats

@@ -17,6 +17,7 @@ static CLAUSE: Clause = Clause {
     repeats: 1,
     error: "",
     probe: |_: &mut ClauseProbe| Ok(()),
+    measure: None,
 };
 
 /// What comes of repeats whose draws end so, and which draws were made.

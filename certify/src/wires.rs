@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use pktgen_core::seed::Seed;
-use pktgen_core::time::{MS, NS, Time};
+use pktgen_core::time::{MS, NS, Time, US};
 use pktgen_core::{Error, Result};
 use pktgen_engine::clause::{EachFrame, LONGER, ProbeBench, ProbeGround};
 use pktgen_realtime::clock::RunClock;
@@ -21,6 +21,8 @@ use crate::settings::CertifySettings;
 
 /// The most frames that are taken at once.
 const BURST: usize = 64;
+/// Before a deadline so near the bench stays awake.
+const AWAKE: Time = 100 * US;
 /// Where the type of a frame is, and IPv4.
 const TYPE: std::ops::Range<usize> = 12..14;
 const IPV4: [u8; 2] = [0x08, 0x00];
@@ -151,6 +153,20 @@ impl ProbeBench for WireBench<'_> {
                 return Ok(());
             }
             self.doze(until - now)?;
+        }
+    }
+
+    fn next_frame(&mut self, until: Time, each: EachFrame) -> Result<()> {
+        loop {
+            let found = self.take(each)?;
+            let now = self.clock.now();
+            if found > 0 || now >= until {
+                return Ok(());
+            }
+            // A sleep ends late: short spans are waited for awake.
+            if until - now > AWAKE {
+                self.doze(until - now - AWAKE)?;
+            }
         }
     }
 

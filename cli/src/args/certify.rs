@@ -28,6 +28,10 @@ pub(crate) struct Certify {
     /// Run of a sweep whose settings count, by the name of its folder [default: the first]
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
+    /// What is carried out: correctness; quick: that twice and the throughput, about three minutes, which is no conformance; full: with
+    /// performance, for as long as the RFCs say
+    #[arg(long, value_name = "NAME", default_value = "correctness", value_parser = ["correctness", "quick", "full"])]
+    pub(crate) profile: String,
     /// Repeats of each clause [default: what each says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: Option<u32>,

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use pktgen_certify::{
-    Certificate, CertificateProgress, CertifyOptions, CertifySettings, ClauseVerdict, LockstepBench, ProgramBench,
-    WireBench, certify, methodology,
+    Certificate, CertificateProgress, CertifyOptions, CertifyProfile, CertifySettings, ClauseVerdict, LockstepBench,
+    MeasurePlan, ProgramBench, WireBench, certify, methodology,
 };
 use pktgen_core::config::Run;
+use pktgen_core::time::SECOND;
 use pktgen_core::{Error, Result};
 use pktgen_engine::clause::{ClauseSuite, ProbeBench, ProbeGround};
 use pktgen_realtime::capture::claim;
@@ -57,8 +58,11 @@ fn carry_out(experiment: &Experiment, args: Certify, settings: (CertifySettings,
     let (settings, said) = settings;
     let seed = args.seed.unwrap_or(run.seed);
     let repeats = args.repeats.or(settings.repeats);
+    let profiles = [CertifyProfile::Correctness, CertifyProfile::Quick, CertifyProfile::Full];
+    let profile = profiles.into_iter().find(|it| it.name() == args.profile).unwrap_or_default();
     let mut certificate = Certificate {
         suite: (suite.name, suite.version),
+        profile,
         by: format!("pktgen {}", env!("CARGO_PKG_VERSION")),
         device: device(&plan),
         experiment: experiment.name.clone(),
@@ -80,7 +84,15 @@ fn carry_out(experiment: &Experiment, args: Certify, settings: (CertifySettings,
         ui.note(&format!("note: {} clauses were carried out before and are kept", done.len()));
     }
     let (mut bench, ground) = bench(experiment, &plan, run, &folder, settings)?;
-    let options = CertifyOptions { seed, repeats, only: args.clause, except: args.except, done };
+    let measures = MeasurePlan::new(profile, &settings, plan.spec.is_real_time());
+    let options =
+        CertifyOptions { seed, repeats, only: args.clause, except: args.except, done, profile, plan: measures };
+    if let Some(estimate) = options.estimate(suite, &ground) {
+        let seconds = (estimate as f64 / SECOND as f64).ceil();
+        ui.note(&format!(
+            "note: performance takes {seconds} s of the device's time at most, and correctness comes before"
+        ));
+    }
     let bar = ui.spinner("certifying");
     let outcomes = certify(suite, &ground, bench.as_mut(), &options, &mut |outcome| {
         bar.set_message(outcome.line());
@@ -154,7 +166,7 @@ fn say(certificate: &Certificate, ui: &Ui) -> Result<()> {
         true => ui.object(&schemas::CERTIFICATE, &certificate.to_json()?.to_string()),
         false => {
             ui.result(&certificate.summary());
-            ui.result(if certificate.is_whole() { "the device conforms" } else { "the device does not conform" });
+            ui.result(certificate.statement());
         }
     }
     Ok(())

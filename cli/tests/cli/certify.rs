@@ -1,12 +1,17 @@
 //! `pktgen certify`: our own switch and one in C conform, planted defects are found by the clauses that name them and proven by their frames,
 //! and docs/certify.md is what the command prints: `UPDATE_DOCS=1 cargo test --release --workspace --test cli certify::`.
 
+mod performance;
+
 use std::path::{Path, PathBuf};
 
 use crate::support::bench::{Device, cabled, lockstep};
 use crate::support::text;
 use crate::support::wired::{config, pktgen, said};
-use pktgen_certify::{Certificate, CertificateProgress, CertifyOptions, ClauseVerdict, ProgramBench, certify};
+use pktgen_certify::{
+    Certificate, CertificateProgress, CertifyOptions, CertifyProfile, CertifySettings, ClauseVerdict, MeasurePlan,
+    ProgramBench, certify,
+};
 use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::time::{MS, Time};
@@ -134,6 +139,14 @@ impl ProbeBench for Bent<'_> {
     }
 }
 
+/// All clauses of correctness.
+fn options() -> CertifyOptions {
+    let settings = CertifySettings::of(&mut Document::parse("", "a test").expect("a document")).expect("settings");
+    let profile = CertifyProfile::Correctness;
+    let plan = MeasurePlan::new(profile, &settings, false);
+    CertifyOptions { seed: 0, repeats: None, only: Vec::new(), except: Vec::new(), done: Vec::new(), profile, plan }
+}
+
 /// The certificate of our switch behind a bend.
 fn bent(bend: Bend) -> Certificate {
     let document = Document::load(Path::new(&config("switchml")), &[VIRTUAL.to_owned()]).expect("an experiment");
@@ -142,10 +155,11 @@ fn bent(bend: Bend) -> Certificate {
     let suite = pktgen_registry::all().suites.iter().find(|suite| suite.name == "switchml").expect("a suite");
     let (inner, ground) = ProgramBench::new(suite, 100 * MS, make).expect("a bench");
     let mut bench = Bent { inner, bend, count: 0 };
-    let outcomes = certify(suite, &ground, &mut bench, &CertifyOptions::default(), &mut |_| Ok(())).expect("it runs");
+    let outcomes = certify(suite, &ground, &mut bench, &options(), &mut |_| Ok(())).expect("it runs");
     let config = make().expect("a plan").spec.config;
     Certificate {
         suite: (suite.name, suite.version),
+        profile: CertifyProfile::Correctness,
         by: "test".into(),
         device: "a bent <device>".into(),
         experiment: "test".into(),

@@ -47,6 +47,7 @@ use crate::transport::Pacing;
 
 pub use find_rate::{
     Attempt, JudgedTrial, Limiter, LoadClass, RateFound, RateLoad, Search, SearchGoal, Searched, Trial, TrialLoss,
+    search_trials,
 };
 pub use join::{Joined, is_shard, join};
 pub use launched::DeviceCheck;

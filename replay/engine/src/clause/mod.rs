@@ -4,9 +4,11 @@
 //! [`ProbeBench`], and compares what comes out with its oracle. Nothing here does I/O: a bench may be a program in virtual time or wires.
 
 mod ground;
+mod load;
 mod probe;
 
 pub use ground::ProbeGround;
+pub use load::{LatencySample, LoadAccount, LoadMeasure, LoadModel, LoadPhase, LoadWorkers, OfferedLoad};
 pub use probe::{ClauseProbe, ProbeMemory};
 
 use pktgen_core::time::Time;
@@ -51,8 +53,10 @@ pub struct Clause {
     pub repeats: u32,
     /// How likely a wrong verdict is, and on which assumption.
     pub error: &'static str,
-    /// Carries it out once.
+    /// Carries it out once; of a performance clause, nothing.
     pub probe: fn(&mut ClauseProbe) -> ProbeResult<()>,
+    /// What is measured, by the suite's load; none of a clause of correctness.
+    pub measure: Option<LoadMeasure>,
 }
 
 /// Part of a suite: clauses on one subject.
@@ -79,6 +83,8 @@ pub struct ClauseSuite {
     pub terms: &'static [(&'static str, &'static str)],
     /// Its clauses, by subject.
     pub groups: &'static [ClauseGroup],
+    /// How devices are loaded for its performance clauses.
+    pub load: &'static LoadModel,
 }
 
 impl ClauseSuite {
@@ -165,6 +171,12 @@ pub trait ProbeBench {
 
     /// Lets so much time pass.
     fn pass(&mut self, span: Time, each: EachFrame) -> Result<()>;
+
+    /// Lets time pass until this instant, or until something has left before.
+    fn next_frame(&mut self, until: Time, each: EachFrame) -> Result<()> {
+        let span = (until - self.now()).max(0);
+        self.pass(span, each)
+    }
 
     /// Lets time pass until nothing more comes of what went in.
     fn settle(&mut self, each: EachFrame) -> Result<()>;

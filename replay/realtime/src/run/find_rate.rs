@@ -217,6 +217,60 @@ pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<
     }
 }
 
+/// Makes a trial at a rate, which has a number among those of its rate; none if the user requests a stop.
+type MakeTrial<'a> = dyn FnMut(f64, u64) -> Result<Option<JudgedTrial>> + 'a;
+
+/// The same by trials of this length: with a goal there are trials of one rate until it is classified.
+pub fn search_trials(plan: &Search, length: Time, trial: &mut MakeTrial) -> Result<RateFound> {
+    plan.goal.as_ref().map_or(Ok(()), SearchGoal::check)?;
+    let mut loads: Vec<RateLoad> = Vec::new();
+    let mut found = search(plan, |pps, _| match &plan.goal {
+        None => Ok(trial(pps, 0)?.map(|judged| judged.attempt)),
+        Some(goal) => classified((pps, length), goal, &mut loads, trial),
+    })?;
+    if let (Some(goal), Some(pps)) = (&plan.goal, found.pps) {
+        let at = loads.iter().rfind(|load| load.pps == pps);
+        found.conditional_pps = at.and_then(|load| goal.throughput(pps, &load.trials));
+    }
+    found.loads = loads;
+    Ok(found)
+}
+
+/// Trials at a rate until it is classified, which goes to `loads`; none if the user requests a stop.
+fn classified(
+    (pps, length): (f64, Time),
+    goal: &SearchGoal,
+    loads: &mut Vec<RateLoad>,
+    trial: &mut MakeTrial,
+) -> Result<Option<Attempt>> {
+    let mut load = RateLoad { pps, class: LoadClass::Undecided, trials: Vec::new() };
+    let mut last = None;
+    while load.class == LoadClass::Undecided {
+        let Some(JudgedTrial { attempt, loss }) = trial(pps, load.trials.len() as u64)? else {
+            loads.push(load);
+            return Ok(None);
+        };
+        if attempt == Attempt::NothingBack && loads.is_empty() && load.trials.is_empty() {
+            return Ok(Some(attempt));
+        }
+        load.trials.push(TrialLoss { duration_ps: length, loss: loss.unwrap_or(1.0) });
+        load.class = goal.classify(&load.trials);
+        match attempt {
+            Attempt::Failed(why, by) => last = Some((why, by)),
+            Attempt::NothingBack => last = Some((NOTHING_BACK.to_owned(), Limiter::Device)),
+            Attempt::Passed(_) => {}
+        }
+    }
+    let high = load.trials.iter().filter(|trial| trial.loss > goal.loss).count();
+    let why = format!("{high} of {} trials lost more than {}", load.trials.len(), goal.loss);
+    let attempt = match (load.class, last) {
+        (LoadClass::Upper, Some((reason, by))) => Attempt::Failed(format!("{why}; the last: {reason}"), by),
+        _ => Attempt::Passed(why),
+    };
+    loads.push(load);
+    Ok(Some(attempt))
+}
+
 impl Experiment {
     /// Searches the highest rate at which `judge` passes a run. Each trial lasts `span` (as "2s"), its workload repeated
     /// as often as that takes; run dirs of trials are in `out`, those that are not needed any more are removed. With a goal
@@ -230,21 +284,11 @@ impl Experiment {
         judge: &mut dyn FnMut(&Finished) -> Result<JudgedTrial>,
     ) -> Result<RateFound> {
         let length = trial_length(span)?;
-        plan.goal.as_ref().map_or(Ok(()), SearchGoal::check)?;
         check_axes(searched)?;
         check_knowable(searched)?;
         let _claim = claim(out)?;
         let mut trials = Trials { searched, out, span, length, task, judge, number: 0, kept: [None, None] };
-        let mut loads: Vec<RateLoad> = Vec::new();
-        let mut found = search(plan, |pps, _| match &plan.goal {
-            None => Ok(trials.one(pps, 0)?.map(|judged| judged.attempt)),
-            Some(goal) => trials.classified(pps, goal, &mut loads),
-        })?;
-        if let (Some(goal), Some(pps)) = (&plan.goal, found.pps) {
-            let at = loads.iter().rfind(|load| load.pps == pps);
-            found.conditional_pps = at.and_then(|load| goal.throughput(pps, &load.trials));
-        }
-        found.loads = loads;
+        let found = search_trials(plan, length, &mut |pps, seeds| trials.one(pps, seeds))?;
         let path = out.join("find-rate.json");
         let text = serde_json::to_string_pretty(&found).map_err(|e| Error::data(&path, e.to_string()))?;
         write_whole(&path, text + "\n")?;
@@ -298,36 +342,6 @@ impl Trials<'_> {
             std::fs::remove_dir_all(&old).map_err(Error::io("remove", &old))?;
         }
         Ok(Some(judged))
-    }
-
-    /// Trials at a rate until it is classified, which goes to `loads`; none if the user requests a stop.
-    fn classified(&mut self, pps: f64, goal: &SearchGoal, loads: &mut Vec<RateLoad>) -> Result<Option<Attempt>> {
-        let mut load = RateLoad { pps, class: LoadClass::Undecided, trials: Vec::new() };
-        let mut last = None;
-        while load.class == LoadClass::Undecided {
-            let Some(JudgedTrial { attempt, loss }) = self.one(pps, load.trials.len() as u64)? else {
-                loads.push(load);
-                return Ok(None);
-            };
-            if attempt == Attempt::NothingBack && loads.is_empty() && load.trials.is_empty() {
-                return Ok(Some(attempt));
-            }
-            load.trials.push(TrialLoss { duration_ps: self.length, loss: loss.unwrap_or(1.0) });
-            load.class = goal.classify(&load.trials);
-            match attempt {
-                Attempt::Failed(why, by) => last = Some((why, by)),
-                Attempt::NothingBack => last = Some((NOTHING_BACK.to_owned(), Limiter::Device)),
-                Attempt::Passed(_) => {}
-            }
-        }
-        let high = load.trials.iter().filter(|trial| trial.loss > goal.loss).count();
-        let why = format!("{high} of {} trials lost more than {}", load.trials.len(), goal.loss);
-        let attempt = match (load.class, last) {
-            (LoadClass::Upper, Some((reason, by))) => Attempt::Failed(format!("{why}; the last: {reason}"), by),
-            _ => Attempt::Passed(why),
-        };
-        loads.push(load);
-        Ok(Some(attempt))
     }
 }
 

@@ -3,8 +3,10 @@
 mod acks;
 mod aside;
 mod card;
+mod load;
 mod merging;
 mod passing;
+mod performance;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -26,6 +28,8 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ),
         ("waiting", "in the queue towards the server, and not in transmission"),
         ("merged", "an update that stands for several; unmerged: for one"),
+        ("offered", "updates that are due by a paced schedule, workers in turn"),
+        ("replaced", "a newer update of the worker took its place; lost: it never had a place, or lost it"),
     ],
     groups: &[
         ClauseGroup { title: "Passing", clauses: passing::CLAUSES },
@@ -33,7 +37,9 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ClauseGroup { title: "Replacing and dropping", clauses: rules::CLAUSES },
         ClauseGroup { title: "Acknowledgements", clauses: acks::CLAUSES },
         ClauseGroup { title: "What is no update", clauses: aside::CLAUSES },
+        ClauseGroup { title: "Performance", clauses: performance::CLAUSES },
     ],
+    load: &load::LOAD,
 };
 
 /// What most clauses have in common.
@@ -49,6 +55,7 @@ const BASE: Clause = Clause {
     repeats: 5,
     error: "a device that is a function of its frames is judged without error",
     probe: |_| Ok(()),
+    measure: None,
 };
 
 /// Why there are too few clusters or workers.

@@ -361,11 +361,16 @@ fn holds(clause: &Clause, card: &mut Naive, seed: u64) -> bool {
     })
 }
 
+/// The clauses that are carried out by probes.
+fn correctness() -> impl Iterator<Item = &'static Clause> {
+    SUITE.numbered().map(|(_, clause)| clause).filter(|clause| clause.measure.is_none())
+}
+
 #[test]
 fn a_whole_card_passes_every_clause_although_it_was_used_before() {
     for seed in 0..5 {
         let mut card = naive(Defect::None);
-        for (_, clause) in SUITE.numbered() {
+        for clause in correctness() {
             assert!(holds(clause, &mut card, seed), "{}", clause.id);
         }
     }
@@ -392,7 +397,7 @@ fn every_defect_is_found_by_the_clauses_that_name_it() {
 #[test]
 fn every_clause_finds_a_defect() {
     let found: BTreeSet<_> = PLANTED.iter().flat_map(|(_, ids)| *ids).copied().collect();
-    let without: Vec<_> = SUITE.numbered().map(|(_, clause)| clause.id).filter(|id| !found.contains(id)).collect();
+    let without: Vec<_> = correctness().map(|clause| clause.id).filter(|id| !found.contains(id)).collect();
     assert!(without.is_empty(), "no defect fails {without:?}");
 }
 

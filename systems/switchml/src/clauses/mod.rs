@@ -1,5 +1,7 @@
 //! What a device that speaks SwitchML must do (docs/certify.md): clauses over the packets of the public client, in docs/switchml.md's words.
 
+mod load;
+mod performance;
 mod refused;
 mod repeated;
 mod results;
@@ -23,6 +25,15 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ("slot, set", "where a sum is made; every slot has two sets, used in turn"),
         ("round", "one use of a slot: all workers contribute, the result goes to all"),
         ("under way", "a sum to which some, but not all workers have contributed"),
+        (
+            "offered",
+            "contributions that are due by a paced schedule: each worker's in order, workers in turn; a worker sends one no sooner than it has the result one window before",
+        ),
+        (
+            "forwarded",
+            "contributions in right results that every worker of the job had when the trial was over and its wait; all others are lost, unsent ones and those in wrong sums, too",
+        ),
+        ("window", "slots that are used at once: all of the pool"),
     ],
     groups: &[
         ClauseGroup { title: "Sums", clauses: sums::CLAUSES },
@@ -30,7 +41,9 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ClauseGroup { title: "Repeated contributions", clauses: repeated::CLAUSES },
         ClauseGroup { title: "Slots and sets", clauses: slots::CLAUSES },
         ClauseGroup { title: "What takes part in no sum", clauses: refused::CLAUSES },
+        ClauseGroup { title: "Performance", clauses: performance::CLAUSES },
     ],
+    load: &load::LOAD,
 };
 
 /// What most clauses have in common.
@@ -46,6 +59,7 @@ const BASE: Clause = Clause {
     repeats: 5,
     error: "a device that is a function of its frames is judged without error",
     probe: |_| Ok(()),
+    measure: None,
 };
 
 /// A clause that takes two workers.

@@ -88,6 +88,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         repeats: 2,
         error: "a timeout longer than certify.late is not found",
         probe: straggler,
+        ..BASE
     },
 ];
 

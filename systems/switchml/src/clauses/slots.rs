@@ -70,7 +70,7 @@ fn single(ground: &ProbeGround) -> Option<String> {
     (ground.number("target.pool") == Some(1)).then(|| "target.pool = 1".to_owned())
 }
 
-fn one_job(ground: &ProbeGround) -> Option<String> {
+pub(super) fn one_job(ground: &ProbeGround) -> Option<String> {
     let all = jobs(ground).len();
     alone(ground).or_else(|| (all < 2).then(|| "the experiment has one job".to_owned()))
 }

@@ -13,7 +13,7 @@ use crate::format::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, va
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 
 /// A slot whose state is not known.
-const SPOILED: u64 = u64::MAX;
+pub(super) const SPOILED: u64 = u64::MAX;
 
 /// Where a sum is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +57,17 @@ pub(super) struct Switch<'p, 'a> {
     pub(super) pool: u16,
 }
 
+/// Values of a packet.
+pub(super) fn elements(ground: &ProbeGround) -> u16 {
+    let said = ground.number("target.elements").or(ground.number("workload.elements"));
+    ELEMENTS.into_iter().find(|n| Some(i64::from(*n)) == said).unwrap_or(256)
+}
+
+/// Slots of the pool.
+pub(super) fn pool(ground: &ProbeGround) -> u16 {
+    ground.number("target.pool").and_then(|n| u16::try_from(n).ok()).unwrap_or(1)
+}
+
 /// The jobs that have workers.
 pub(super) fn jobs(ground: &ProbeGround) -> Vec<u16> {
     ground.clusters()
@@ -72,9 +83,7 @@ impl<'p, 'a> Switch<'p, 'a> {
     pub(super) fn of(probe: &'p mut ClauseProbe<'a>, n: usize) -> ProbeResult<Self> {
         let job = jobs(probe.ground).get(n).copied().unwrap_or_default();
         let workers = probe.ground.members(job);
-        let elements = probe.ground.number("target.elements").or(probe.ground.number("workload.elements"));
-        let elements = ELEMENTS.into_iter().find(|n| Some(i64::from(*n)) == elements).unwrap_or(256);
-        let pool = probe.ground.number("target.pool").and_then(|n| u16::try_from(n).ok()).unwrap_or(1);
+        let (elements, pool) = (elements(probe.ground), pool(probe.ground));
         if workers.is_empty() {
             return Err(ProbeStop::Undecidable("the experiment has no workers".into()));
         }
@@ -281,7 +290,7 @@ impl<'p, 'a> Switch<'p, 'a> {
 }
 
 /// What the probe's memory calls a slot.
-fn key(job: u16, slot: u16) -> u64 {
+pub(super) fn key(job: u16, slot: u16) -> u64 {
     u64::from(job) << 16 | u64::from(slot)
 }
 

@@ -380,11 +380,16 @@ fn naive(defect: Defect) -> Naive {
     Naive { defect, cells: BTreeMap::new(), out: Vec::new(), now: 0 }
 }
 
+/// The clauses that are carried out by probes.
+fn correctness() -> impl Iterator<Item = &'static Clause> {
+    SUITE.numbered().map(|(_, clause)| clause).filter(|clause| clause.measure.is_none())
+}
+
 #[test]
 fn a_whole_switch_passes_every_clause_although_it_was_used_before() {
     for seed in 0..5 {
         let (mut switch, mut memory) = (naive(Defect::None), ProbeMemory::new());
-        for (_, clause) in SUITE.numbered() {
+        for clause in correctness() {
             assert!(holds(clause, &mut switch, &mut memory, seed), "{}", clause.id);
         }
     }
@@ -412,6 +417,6 @@ fn every_defect_is_found_by_the_clauses_that_name_it() {
 #[test]
 fn every_clause_finds_a_defect() {
     let found: BTreeSet<_> = PLANTED.iter().flat_map(|(_, ids)| *ids).copied().collect();
-    let without: Vec<_> = SUITE.numbered().map(|(_, clause)| clause.id).filter(|id| !found.contains(id)).collect();
+    let without: Vec<_> = correctness().map(|clause| clause.id).filter(|id| !found.contains(id)).collect();
     assert!(without.is_empty(), "no defect fails {without:?}");
 }

@@ -1,0 +1,287 @@
+//! Workers of a card in a trial of performance: updates that say in their gradients whose they are, and which.
+//!
+//! Member j of a cluster has two gradients of its own: how many of its updates there are, and the sum of their numbers. A merge adds both, so
+//! what leaves says what is in it. Updates are sent when they are due, workers in turn; those that share in random order.
+
+use std::collections::BTreeMap;
+
+use pktgen_core::seed::mix;
+use pktgen_core::time::Time;
+use pktgen_engine::clause::{LoadAccount, LoadModel, LoadWorkers, OfferedLoad, ProbeGround, ProbeMemory};
+use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, Template, any_worker, worker_ip};
+use pktgen_wire::wire::update::UPDATE_HEAD;
+
+use crate::strict::{self, PORT, Update, WORKER_PORT};
+
+/// How devices are loaded.
+pub(super) static LOAD: LoadModel = LoadModel {
+    unit: "updates",
+    longest: |ground, _| (ground.clusters().len() as u64, "a cluster's second update would replace or merge"),
+    step: |_| 1,
+    open: |ground, _, load| Ok(Box::new(Updates::new(ground, load)?)),
+};
+
+/// What became of an update, as far as it left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Missing,
+    Unmerged,
+    Merged,
+    Wrong,
+}
+
+/// A worker that sends.
+struct Sender {
+    port: u16,
+    cluster: usize,
+    /// Its gradients.
+    lane: usize,
+    frame: Vec<u8>,
+}
+
+/// A packet that left.
+struct Departure {
+    cluster: usize,
+    /// The first and the last update in it.
+    first: u64,
+    last: u64,
+}
+
+/// The workers that send, and what became of their updates.
+struct Updates {
+    load: OfferedLoad,
+    senders: Vec<Sender>,
+    /// Clusters by worker.
+    cluster_of: BTreeMap<u32, usize>,
+    /// Senders of each cluster, by their place in it.
+    members: Vec<Vec<usize>>,
+    server: u16,
+    /// When each update left its worker, and what became of it.
+    sent: Vec<Time>,
+    fates: Vec<Fate>,
+    departures: Vec<Departure>,
+    open: u64,
+    values: Vec<f32>,
+    account: LoadAccount,
+}
+
+impl Updates {
+    fn new(ground: &ProbeGround, load: OfferedLoad) -> Result<Self, String> {
+        let server = ground.server.ok_or("the experiment has no server")?;
+        let lanes = ground.frame_bytes.saturating_sub(HEAD + UPDATE_HEAD) / 4;
+        let most = if load.shares { lanes / 2 } else { 1 };
+        let clusters: Vec<_> = ground.clusters().into_iter().map(|cluster| ground.members(cluster)).collect();
+        let longest = clusters.iter().map(|own| own.len().min(most)).max().unwrap_or_default();
+        let mut own = Updates {
+            senders: Vec::new(),
+            cluster_of: BTreeMap::new(),
+            members: vec![Vec::new(); clusters.len()],
+            server,
+            sent: Vec::with_capacity(load.count() as usize),
+            fates: Vec::with_capacity(load.count() as usize),
+            departures: Vec::with_capacity(load.count() as usize),
+            open: 0,
+            values: vec![0.0; lanes],
+            account: LoadAccount { offered: load.count(), ..LoadAccount::default() },
+            load,
+        };
+        let mut all: Vec<(usize, usize, u32)> = Vec::new();
+        for place in 0..longest {
+            let of = |(cluster, members): (usize, &Vec<u32>)| Some((place, cluster, *members.get(place)?));
+            all.extend(clusters.iter().enumerate().filter_map(of));
+        }
+        if own.load.shares {
+            all.sort_by_key(|(.., worker)| mix(own.load.draw ^ u64::from(*worker)));
+        }
+        for (place, cluster, worker) in all {
+            own.members[cluster].push(own.senders.len());
+            let port = ground.port_of.get(worker as usize).copied().unwrap_or_default();
+            own.senders.push(Sender { port, cluster, lane: place * 2, frame: frame(worker, place * 2, lanes) });
+            own.cluster_of.insert(worker, cluster);
+        }
+        if own.senders.is_empty() || lanes < 2 {
+            return Err(format!("updates of {} bytes have no room for two gradients", ground.frame_bytes));
+        }
+        Ok(own)
+    }
+
+    /// The update of a sender that has this number, if it was sent and has not left.
+    fn find(&self, sender: usize, number: u64) -> Option<u64> {
+        let n = number.checked_sub(1)? * self.senders.len() as u64 + sender as u64;
+        (self.fates.get(n as usize) == Some(&Fate::Missing)).then_some(n)
+    }
+
+    /// A packet of this cluster left: its updates. None if it does not say.
+    fn contents(&self, cluster: usize) -> Option<Vec<u64>> {
+        let mut all = Vec::new();
+        for &sender in &self.members[cluster] {
+            let lane = self.senders[sender].lane;
+            let (count, sum) = (f64::from(self.values[lane]), f64::from(self.values[lane + 1]));
+            if count == 0.0 && sum == 0.0 {
+                continue;
+            }
+            // Of one worker those in a merge follow each other.
+            let first = (sum - count * (count - 1.0) / 2.0) / count;
+            if count < 1.0 || count != count.trunc() || first < 1.0 || first != first.trunc() {
+                return None;
+            }
+            for number in first as u64..first as u64 + count as u64 {
+                all.push(self.find(sender, number)?);
+            }
+        }
+        (!all.is_empty()).then_some(all)
+    }
+
+    /// A packet of this cluster left at `t`.
+    fn depart(&mut self, cluster: usize, reward: f32, t: Time) {
+        let Some(all) = self.contents(cluster) else { return };
+        // Gradients of nobody stay 0.
+        let used = self.members[cluster].len() * 2;
+        let is_right = reward == 0.0 && self.values[used..].iter().all(|value| *value == 0.0);
+        let fate = match (is_right, all.len()) {
+            (false, _) => Fate::Wrong,
+            (true, 1) => Fate::Unmerged,
+            (true, _) => Fate::Merged,
+        };
+        for &n in &all {
+            self.fates[n as usize] = fate;
+        }
+        let count = all.len() as u64;
+        self.open -= count;
+        let of = match fate {
+            Fate::Unmerged => &mut self.account.forwarded,
+            Fate::Merged => &mut self.account.merged,
+            _ => &mut self.account.wrong,
+        };
+        *of += count;
+        if fate == Fate::Unmerged {
+            self.account.latency.add(t - self.sent[all[0] as usize]);
+        }
+        let (first, last) =
+            (all.iter().min().copied().unwrap_or_default(), all.iter().max().copied().unwrap_or_default());
+        self.departures.push(Departure { cluster, first, last });
+    }
+
+    /// The next update of a cluster behind this one, if one was sent.
+    fn next_of(&self, cluster: usize, n: u64) -> Option<u64> {
+        let senders = self.senders.len() as u64;
+        let (round, at) = (n / senders, (n % senders) as usize);
+        let members = &self.members[cluster];
+        let later = members.iter().find(|sender| **sender > at).map(|sender| round * senders + *sender as u64);
+        let next = later.or_else(|| members.first().map(|first| (round + 1) * senders + *first as u64))?;
+        (next < self.sent.len() as u64).then_some(next)
+    }
+
+    /// The update that took the place in which each departure left, where it shows: the first behind the last of its cluster's departure
+    /// before, if it is in this one. By its number, with the number of the departure.
+    fn founders(&self) -> Vec<(u64, usize)> {
+        let mut last: Vec<Option<u64>> = vec![None; self.members.len()];
+        let mut all = Vec::with_capacity(self.departures.len());
+        for (at, departure) in self.departures.iter().enumerate() {
+            let first = match last[departure.cluster] {
+                Some(before) => self.next_of(departure.cluster, before),
+                None => self.members[departure.cluster].first().map(|sender| *sender as u64),
+            };
+            if first == Some(departure.first) {
+                all.push((departure.first, at));
+            }
+            last[departure.cluster] = Some(departure.last);
+        }
+        all.sort_unstable();
+        all
+    }
+
+    /// Tells updates that were replaced from those that were lost, where the order of what left shows it: a replaced one had a place, and what
+    /// came between it and the next of its cluster left behind that place.
+    fn tell_missing(&self, account: &mut LoadAccount) {
+        let founders = self.founders();
+        // Departures by cluster, in order.
+        let mut of: Vec<Vec<usize>> = vec![Vec::new(); self.members.len()];
+        self.departures.iter().enumerate().for_each(|(at, departure)| of[departure.cluster].push(at));
+        for n in (0..self.sent.len() as u64).filter(|n| self.fates[*n as usize] == Fate::Missing) {
+            let cluster = self.senders[(n % self.senders.len() as u64) as usize].cluster;
+            let own = &of[cluster];
+            let next = own.get(own.partition_point(|at| self.departures[*at].last < n)).copied();
+            let (Some(next), Some(until)) = (next, self.next_of(cluster, n)) else {
+                account.untold += 1;
+                continue;
+            };
+            let from = founders.partition_point(|(founder, _)| *founder <= n);
+            let between = founders[from..].iter().take_while(|(founder, _)| *founder < until);
+            let mut between = between.filter(|(_, at)| self.departures[*at].cluster != cluster);
+            match between.next() {
+                Some((_, at)) if *at > next => account.replaced += 1,
+                // It is lost: of no other kind.
+                Some(_) => {}
+                None => account.untold += 1,
+            }
+        }
+    }
+}
+
+/// A worker's update without its number.
+fn frame(worker: u32, lane: usize, lanes: usize) -> Vec<u8> {
+    let mut frame = vec![0; HEAD + strict::UPDATE_HEAD + lanes * 4];
+    Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), frame.len()).emit(&mut frame);
+    Update { reward: 0.0, elements: lanes as u16 }.emit(&mut frame[HEAD..]);
+    put(&mut frame, lane, 1.0);
+    frame
+}
+
+fn put(frame: &mut [u8], lane: usize, value: f32) {
+    let at = HEAD + strict::UPDATE_HEAD + lane * 4;
+    if let Some(bytes) = frame.get_mut(at..at + 4) {
+        bytes.copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+impl LoadWorkers for Updates {
+    fn next(&mut self) -> Option<Time> {
+        self.load.due(self.sent.len() as u64)
+    }
+
+    fn send(&mut self, t: Time) -> (u16, &[u8]) {
+        let (n, senders) = (self.sent.len(), self.senders.len());
+        self.sent.push(t);
+        self.fates.push(Fate::Missing);
+        self.open += 1;
+        let sender = &mut self.senders[n % senders];
+        put(&mut sender.frame, sender.lane + 1, (n / senders + 1) as f32);
+        (sender.port, &sender.frame)
+    }
+
+    fn take(&mut self, t: Time, port: u16, bytes: &[u8]) {
+        let is_ours = |it: &Datagram| it.dst == SERVER_IP && it.dst_port == PORT && port == self.server;
+        let Some(datagram) = Datagram::parse(bytes).filter(is_ours) else { return };
+        let Some(update) = Update::parse(datagram.payload) else { return };
+        let cluster = any_worker(datagram.src).and_then(|worker| self.cluster_of.get(&worker).copied());
+        let (Some(cluster), true) = (cluster, usize::from(update.elements) == self.values.len()) else { return };
+        let fours = datagram.payload[strict::UPDATE_HEAD..].as_chunks::<4>().0;
+        self.values.iter_mut().zip(fours).for_each(|(value, four)| *value = f32::from_le_bytes(*four));
+        self.account.last_back = Some(t);
+        self.depart(cluster, update.reward, t);
+    }
+
+    fn is_complete(&self) -> bool {
+        self.open == 0
+    }
+
+    fn account(&mut self) -> LoadAccount {
+        let mut account = self.account.clone();
+        let last = self.fates.iter().rposition(|fate| *fate != Fate::Unmerged);
+        account.last_lost = last.and_then(|n| self.load.due(n as u64));
+        account.unsent = account.offered - self.sent.len() as u64;
+        self.tell_missing(&mut account);
+        account
+    }
+
+    fn asks(&mut self) -> Vec<(u16, Vec<u8>)> {
+        Vec::new()
+    }
+
+    fn leave(&mut self, _memory: &mut ProbeMemory) {}
+}
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

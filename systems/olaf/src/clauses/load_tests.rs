@@ -1,0 +1,144 @@
+//! Accounts of trials against a card that counts what it does to every update.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pktgen_core::config::Document;
+use pktgen_core::time::{MS, Time, US};
+use pktgen_core::topology::Population;
+use pktgen_engine::clause::LoadPhase;
+use proptest::prelude::*;
+
+use super::*;
+
+fn ground(clusters: u16, workers: u32) -> ProbeGround {
+    let workers = Population::regular(clusters, workers);
+    ProbeGround {
+        port_of: (0..workers.len() as u16).collect(),
+        server: Some(workers.len() as u16),
+        workers: Arc::new(workers),
+        late: 0,
+        patience: 0,
+        frame_bytes: 256,
+        keys: Document::parse("", "test").unwrap(),
+    }
+}
+
+/// An update or a merge that waits.
+struct Waiting {
+    cluster: usize,
+    sender: usize,
+    count: u64,
+    frame: Vec<u8>,
+}
+
+/// A card by Algorithm 1, with counts of what it did.
+#[derive(Default)]
+struct Counting {
+    queue: VecDeque<Waiting>,
+    leaving: Option<(Time, Waiting)>,
+    unmerged: u64,
+    merged: u64,
+    replaced: u64,
+    dropped: u64,
+}
+
+impl Counting {
+    fn arrive(&mut self, new: Waiting, slots: usize) {
+        match self.queue.iter_mut().find(|old| old.cluster == new.cluster) {
+            Some(old) if old.sender == new.sender && old.count == 1 => {
+                self.replaced += 1;
+                *old = new;
+            }
+            Some(old) => {
+                for (at, four) in new.frame[HEAD + strict::UPDATE_HEAD..].as_chunks::<4>().0.iter().enumerate() {
+                    let at = HEAD + strict::UPDATE_HEAD + at * 4;
+                    let sum = f32::from_le_bytes(old.frame[at..at + 4].try_into().unwrap()) + f32::from_le_bytes(*four);
+                    old.frame[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+                }
+                old.count += 1;
+            }
+            None if self.queue.len() >= slots => self.dropped += 1,
+            None => self.queue.push_back(new),
+        }
+    }
+
+    fn start(&mut self, t: Time, service: Time) {
+        if self.leaving.is_none() {
+            self.leaving = self.queue.pop_front().map(|next| (t + service, next));
+        }
+    }
+}
+
+/// A trial by events, one after the other.
+fn trial(own: &mut Updates, slots: usize, service: Time) -> (LoadAccount, Counting) {
+    let mut card = Counting::default();
+    loop {
+        let leaves = card.leaving.as_ref().map(|(t, _)| *t);
+        match (own.next(), leaves) {
+            (Some(t), leaves) if leaves.is_none_or(|other| t < other) => {
+                let sender = own.sent.len() % own.senders.len();
+                let cluster = own.senders[sender].cluster;
+                let frame = own.send(t).1.to_vec();
+                card.arrive(Waiting { cluster, sender, count: 1, frame }, slots);
+                card.start(t, service);
+            }
+            (_, Some(t)) => {
+                let (_, update) = card.leaving.take().unwrap();
+                *(if update.count == 1 { &mut card.unmerged } else { &mut card.merged }) += update.count;
+                own.take(t, own.server, &update.frame);
+                card.start(t, service);
+            }
+            _ => return (own.account(), card),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_told_of_updates_is_what_became_of_them(
+        clusters in 1u16..9, workers in 1u32..4, slots in 1usize..9, gap_us in 1i64..60, service_us in 1i64..60, shares: bool,
+    ) {
+        let ground = ground(clusters, workers);
+        let load = OfferedLoad { shares, ..OfferedLoad::of(LoadPhase::rate(1e6 / gap_us as f64, 5 * MS), 0) };
+        let mut own = Updates::new(&ground, load).unwrap();
+        let (account, card) = trial(&mut own, slots, service_us * US);
+        prop_assert_eq!((account.forwarded, account.merged), (card.unmerged, card.merged));
+        prop_assert_eq!((account.wrong, account.unsent), (0, 0));
+        // Nothing is told that was not so, and nothing is left out.
+        prop_assert!(account.replaced <= card.replaced, "{} {}", account.replaced, card.replaced);
+        prop_assert!(account.lost() <= card.dropped, "{} {}", account.lost(), card.dropped);
+        prop_assert_eq!(account.replaced + account.lost() + account.untold, card.replaced + card.dropped);
+    }
+}
+
+#[test]
+fn most_of_what_is_replaced_or_lost_is_told_apart() {
+    for (slots, clusters, workers) in [(8, 8, 1), (4, 8, 1), (8, 8, 3), (3, 8, 3)] {
+        let load = OfferedLoad { shares: true, ..OfferedLoad::of(LoadPhase::rate(1e5, 50 * MS), 0) };
+        let mut own = Updates::new(&ground(clusters, workers), load).unwrap();
+        let (account, card) = trial(&mut own, slots, 15 * US);
+        assert!(card.replaced + card.dropped > 100, "{slots} slots: {account:?}");
+        let (missing, untold) = (card.replaced + card.dropped, account.untold);
+        assert!(untold * 4 <= missing, "{slots} slots, {workers} workers: {untold} of {missing} are not told apart");
+    }
+}
+
+#[test]
+fn a_device_that_changes_an_update_has_not_forwarded_it() {
+    let mut own = Updates::new(&ground(4, 1), OfferedLoad::of(LoadPhase::rate(1e5, MS), 0)).unwrap();
+    for n in 0u64..100 {
+        let t = own.next().unwrap();
+        let mut frame = own.send(t).1.to_vec();
+        if n == 7 {
+            put(&mut frame, 9, 0.5);
+        }
+        if n != 9 {
+            own.take(t + US, own.server, &frame);
+        }
+    }
+    let account = own.account();
+    assert_eq!((account.offered, account.forwarded, account.wrong), (100, 98, 1));
+    assert_eq!(account.last_lost, Some(90 * US));
+    assert_eq!(account.latency.range(), Some((US, US)));
+}
