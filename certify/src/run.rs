@@ -258,7 +258,12 @@ impl Repeats {
                     self.outcome.times += 1;
                     return Ok(());
                 }
-                Some(_) if draw < DRAWS && self.budget > 0 => {
+                // Where no repeat could be decided others will not be, either.
+                Some(_)
+                    if draw < DRAWS
+                        && self.budget > 0
+                        && (self.outcome.repeats == 1 || self.outcome.undecided + 1 < self.outcome.repeats) =>
+                {
                     (draw, self.budget) = (draw + 1, self.budget - 1);
                     self.outcome.redrawn += 1;
                 }

@@ -172,48 +172,44 @@ impl Updates {
         (next < self.sent.len() as u64).then_some(next)
     }
 
-    /// The update that took the place in which each departure left, where it shows: the first behind the last of its cluster's departure
-    /// before, if it is in this one. By its number, with the number of the departure.
-    fn founders(&self) -> Vec<(u64, usize)> {
+    /// The updates between which each departure's place was taken: the first of its cluster behind its departure before, and the first that is
+    /// in it.
+    fn places(&self) -> Vec<(u64, u64)> {
         let mut last: Vec<Option<u64>> = vec![None; self.members.len()];
-        let mut all = Vec::with_capacity(self.departures.len());
-        for (at, departure) in self.departures.iter().enumerate() {
-            let first = match last[departure.cluster] {
-                Some(before) => self.next_of(departure.cluster, before),
-                None => self.members[departure.cluster].first().map(|sender| *sender as u64),
-            };
-            if first == Some(departure.first) {
-                all.push((departure.first, at));
-            }
-            last[departure.cluster] = Some(departure.last);
-        }
-        all.sort_unstable();
-        all
+        let of = |departure: &Departure| {
+            let before = last[departure.cluster].replace(departure.last);
+            let begin = self.members[departure.cluster].first().map(|sender| *sender as u64);
+            let least = before.map_or(begin, |before| self.next_of(departure.cluster, before));
+            (least.unwrap_or_default(), departure.first)
+        };
+        self.departures.iter().map(of).collect()
     }
 
-    /// Tells updates that were replaced from those that were lost, where the order of what left shows it: a replaced one had a place, and what
-    /// came between it and the next of its cluster left behind that place.
+    /// Tells updates that were replaced from those that were lost, where it shows in the order of what left, which is that of places. The
+    /// cluster's next packet has a place before the next update where something behind it has one before that: then the missing one
+    /// had a place. It has one behind the missing one where something before it has: then the missing one had none.
     fn tell_missing(&self, account: &mut LoadAccount) {
-        let founders = self.founders();
-        // Departures by cluster, in order.
         let mut of: Vec<Vec<usize>> = vec![Vec::new(); self.members.len()];
         self.departures.iter().enumerate().for_each(|(at, departure)| of[departure.cluster].push(at));
+        let places = self.places();
+        let mut latest_before = vec![0; places.len()];
+        for at in 1..places.len() {
+            latest_before[at] = places[at - 1].0.max(latest_before[at - 1]);
+        }
+        let mut first_behind = vec![u64::MAX; places.len()];
+        for at in (1..places.len()).rev() {
+            first_behind[at - 1] = places[at].1.min(first_behind[at]);
+        }
         for n in (0..self.sent.len() as u64).filter(|n| self.fates[*n as usize] == Fate::Missing) {
             let cluster = self.senders[(n % self.senders.len() as u64) as usize].cluster;
             let own = &of[cluster];
             let next = own.get(own.partition_point(|at| self.departures[*at].last < n)).copied();
-            let (Some(next), Some(until)) = (next, self.next_of(cluster, n)) else {
-                account.untold += 1;
-                continue;
-            };
-            let from = founders.partition_point(|(founder, _)| *founder <= n);
-            let between = founders[from..].iter().take_while(|(founder, _)| *founder < until);
-            let mut between = between.filter(|(_, at)| self.departures[*at].cluster != cluster);
-            match between.next() {
-                Some((_, at)) if *at > next => account.replaced += 1,
+            let shows = next.zip(self.next_of(cluster, n));
+            match shows.map(|(next, until)| (first_behind[next] < until, latest_before[next] > n)) {
+                Some((true, false)) => account.replaced += 1,
                 // It is lost: of no other kind.
-                Some(_) => {}
-                None => account.untold += 1,
+                Some((false, true)) => {}
+                _ => account.untold += 1,
             }
         }
     }

@@ -45,6 +45,7 @@ struct Counting {
 
 impl Counting {
     fn arrive(&mut self, new: Waiting, slots: usize) {
+        let waiting = self.queue.len();
         match self.queue.iter_mut().find(|old| old.cluster == new.cluster) {
             Some(old) if old.sender == new.sender && old.count == 1 => {
                 self.replaced += 1;
@@ -58,7 +59,7 @@ impl Counting {
                 }
                 old.count += 1;
             }
-            None if self.queue.len() >= slots => self.dropped += 1,
+            None if waiting >= slots => self.dropped += 1,
             None => self.queue.push_back(new),
         }
     }
