@@ -221,6 +221,13 @@ impl Certificate {
 
     /// What it says of the device, in words.
     pub fn statement(&self) -> &'static str {
+        if !self.has_correctness() {
+            return if self.is_whole() {
+                "nothing failed; no clause of correctness was carried out"
+            } else {
+                "a clause failed or is not decidable"
+            };
+        }
         match (self.profile.is_conformance(), self.is_whole()) {
             (true, true) => "the device conforms",
             (true, false) => "the device does not conform",
@@ -231,7 +238,12 @@ impl Certificate {
 
     /// Whether the device conforms; none where the profile does not say it.
     fn conforms(&self) -> Option<bool> {
-        self.profile.is_conformance().then(|| self.is_whole())
+        (self.profile.is_conformance() && self.has_correctness()).then(|| self.is_whole())
+    }
+
+    /// Whether it has clauses of correctness.
+    fn has_correctness(&self) -> bool {
+        self.outcomes.iter().any(|it| it.clause.measure.is_none())
     }
 
     /// What it is of, as one JSON object.

@@ -1,7 +1,7 @@
 //! One trial of performance on a bench: paced frames in, frames out, an account.
 
 use pktgen_core::Result;
-use pktgen_core::time::{MS, Time};
+use pktgen_core::time::{MS, Time, US};
 use pktgen_engine::clause::{LoadAccount, LoadModel, LoadWorkers, OfferedLoad, ProbeBench, ProbeGround, ProbeMemory};
 
 /// Frames that go in before those that came out are looked at.
@@ -17,6 +17,14 @@ pub(crate) struct MadeTrial {
     pub(crate) account: LoadAccount,
     /// Why the bench, and not the device, is what was measured.
     pub(crate) bench_limit: Option<String>,
+}
+
+/// By how much frames that could leave were late.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lateness {
+    most: Time,
+    /// Of the last one.
+    last: Time,
 }
 
 /// Why there is no trial.
@@ -109,23 +117,33 @@ impl<'a> TrialMaker<'a> {
             return Ok(Err(NoTrial::Ended(why)));
         }
         let lost = self.bench.lost()? - lost;
+        // A frame that was late in between may have made the burst that was lost; a rate was not offered where the last was late.
+        let behind = if account.loss() > 0.0 { behind.most } else { behind.last };
         let bench_limit = match (lost, behind > late && !is_burst) {
             (0, false) => None,
-            (0, true) => Some(format!("the bench was {} µs late for its schedule", behind / 1_000_000)),
+            (0, true) => Some(format!("the bench was {} µs late for its schedule", behind / US)),
             (lost, _) => Some(format!("{lost} frames were lost between the device and its cables' ends")),
         };
         Ok(Ok(MadeTrial { account, bench_limit }))
     }
 
-    /// Sends what is due; returns by how much a frame that could leave was late at most.
-    fn send(&mut self, workers: &mut dyn LoadWorkers, (begin, length): (Time, Time), give_up: Time) -> Result<Time> {
-        let (mut behind, mut sent) = (0, 0);
+    /// Sends what is due; returns by how much frames that could leave were late.
+    fn send(
+        &mut self,
+        workers: &mut dyn LoadWorkers,
+        (begin, length): (Time, Time),
+        give_up: Time,
+    ) -> Result<Lateness> {
+        let (mut behind, mut sent) = (Lateness::default(), 0);
         loop {
             let now = self.bench.now() - begin;
-            let next = workers.next().filter(|_| now < give_up);
+            let next = workers.next();
+            if let Some(due) = next.filter(|due| now >= give_up && *due <= now) {
+                return Ok(Lateness { most: behind.most.max(now - due), last: now - due });
+            }
             let until = match next {
                 Some(due) if due <= now => {
-                    behind = behind.max(now - due);
+                    behind = Lateness { most: behind.most.max(now - due), last: now - due };
                     let (port, bytes) = workers.send(now);
                     self.bench.frame_in(port, bytes)?;
                     sent += 1;

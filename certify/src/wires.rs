@@ -110,9 +110,12 @@ impl<'a> WireBench<'a> {
 
     /// Takes what has come; returns how many frames.
     fn take(&mut self, each: EachFrame) -> Result<usize> {
-        let (mut found, now) = (0, self.clock.now());
+        let mut found = 0;
         for (port, wire) in self.wires.iter_mut().enumerate() {
+            // Read once something is found, so that nothing comes before it was sent.
+            let mut now = None;
             wire.receive(BURST, &mut |arrival| {
+                let now = *now.get_or_insert_with(|| self.clock.now());
                 let kind = arrival.bytes.get(TYPE);
                 if kind == Some(&IPV4[..]) && !arrival.lost {
                     found += 1;

@@ -239,8 +239,8 @@ fn copies_and_losses_are_failures_of_the_clause_on_receivers() {
     assert!(failed(&bent(twice)).contains(&"switchml-receivers"));
 }
 
-/// The switch in C on a veth pair, with these words: code, lines, what was said.
-fn c_switch(words: &[&str]) -> Option<(Option<i32>, Vec<Value>, String)> {
+/// The switch in C on a veth pair, with these words, by these clauses: code, lines, what was said.
+fn c_switch(words: &[&str], clauses: &[&str]) -> Option<(Option<i32>, Vec<Value>, String)> {
     let net = match cabled("certify") {
         Ok(net) => net,
         Err(why) => {
@@ -254,7 +254,8 @@ fn c_switch(words: &[&str]) -> Option<(Option<i32>, Vec<Value>, String)> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let experiment = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/support/bench/switchml.toml");
     let out = folder.path().join("out").display().to_string();
-    let words = ["certify", &experiment.display().to_string(), "--json", "--out", &out];
+    let experiment = experiment.display().to_string();
+    let words = [&["certify", &experiment, "--json", "--out", &out], clauses].concat();
     let output = pktgen(&net.inside("h"), &words, &["target.check=false"]).output().expect("it runs");
     drop(device);
     let lines = text(&output.stdout);
@@ -264,7 +265,7 @@ fn c_switch(words: &[&str]) -> Option<(Option<i32>, Vec<Value>, String)> {
 
 #[test]
 fn a_switch_in_c_conforms_on_wires() {
-    let Some((code, lines, said)) = c_switch(&[]) else { return };
+    let Some((code, lines, said)) = c_switch(&[], &[]) else { return };
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(with(&lines, "not_applicable").len(), 4, "{said}");
 }
@@ -276,7 +277,7 @@ fn faults_of_a_switch_in_c_are_found_on_wires() {
         (&["--fault", "duplicate", "--share", "1"], "switchml-receivers"),
         (&["--fault", "drop", "--share", "1"], "switchml-sum"),
     ] {
-        let Some((code, lines, said)) = c_switch(words) else { return };
+        let Some((code, lines, said)) = c_switch(words, &["--clause", clause]) else { return };
         assert_eq!(code, Some(1), "{words:?}: {said}");
         assert!(with(&lines, "failed").contains(&clause), "{words:?}: {said}");
     }
