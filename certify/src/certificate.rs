@@ -6,7 +6,7 @@ use pktgen_engine::clause::{Clause, ClauseSuite, ProbeFrame};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::measure::Measured;
+use crate::measure::MeasuredNumber;
 use crate::profile::CertifyProfile;
 
 /// The version of the method: 2 draws repeats again that are not decidable, and measures performance.
@@ -60,7 +60,7 @@ pub struct ClauseOutcome {
     /// The first repeat that decided.
     pub first: u32,
     /// What was measured, of a performance clause.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<MeasuredNumber>,
     /// All its trials.
     pub trials: Value,
     /// Frames of all repeats, in both directions; of trials, those that were sent.
@@ -138,7 +138,7 @@ impl ClauseOutcome {
 
     /// What was measured, in words; empty if nothing was.
     pub(crate) fn numbers(&self) -> String {
-        let all: Vec<_> = self.measured.iter().map(Measured::words).collect();
+        let all: Vec<_> = self.measured.iter().map(MeasuredNumber::words).collect();
         if all.is_empty() { String::new() } else { format!(": {}", all.join(", ")) }
     }
 

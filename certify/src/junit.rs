@@ -5,7 +5,7 @@ use std::fmt::Write;
 use pktgen_core::printable::printable;
 
 use crate::certificate::{Certificate, ClauseOutcome, ClauseVerdict};
-use crate::measure::Measured;
+use crate::measure::MeasuredNumber;
 
 impl Certificate {
     /// The whole document.
@@ -49,7 +49,7 @@ fn case(outcome: &ClauseOutcome, suite: &str, out: &mut String) {
 
 /// What was measured.
 fn properties(outcome: &ClauseOutcome) -> String {
-    let one = |it: &Measured| {
+    let one = |it: &MeasuredNumber| {
         let value = it.value.map_or_else(|| "not decidable".to_owned(), |value| format!("{value} {}", it.unit));
         format!("<property name=\"{}\" value=\"{}\"/>", escape(&it.name), escape(value.trim_end()))
     };

@@ -22,7 +22,7 @@ mod wires;
 
 pub use certificate::{Certificate, ClauseOutcome, ClauseVerdict};
 pub use lockstep::LockstepBench;
-pub use measure::Measured;
+pub use measure::MeasuredNumber;
 pub use page::methodology;
 pub use profile::{CertifyProfile, MeasurePlan};
 pub use program::ProgramBench;

@@ -29,7 +29,7 @@ const SHARING: f64 = 1.5;
 
 /// A number that was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct MeasuredNumber {
     /// What it is.
     pub name: String,
     /// It; none if it could not be measured.
@@ -40,13 +40,13 @@ pub struct Measured {
     pub why: Option<String>,
 }
 
-impl Measured {
+impl MeasuredNumber {
     fn of(name: impl Into<String>, value: impl Into<Option<f64>>, unit: &str) -> Self {
-        Measured { name: name.into(), value: value.into(), unit: unit.into(), why: None }
+        MeasuredNumber { name: name.into(), value: value.into(), unit: unit.into(), why: None }
     }
 
     fn none(name: impl Into<String>, unit: &str, why: impl Into<String>) -> Self {
-        Measured { name: name.into(), value: None, unit: unit.into(), why: Some(why.into()) }
+        MeasuredNumber { name: name.into(), value: None, unit: unit.into(), why: Some(why.into()) }
     }
 
     /// As "lower_bound 123 contributions/s".
@@ -68,7 +68,7 @@ pub(crate) struct MeasureResult {
     pub(crate) verdict: ClauseVerdict,
     /// Why it is not decidable or failed.
     pub(crate) why: String,
-    pub(crate) measured: Vec<Measured>,
+    pub(crate) measured: Vec<MeasuredNumber>,
     /// All trials.
     pub(crate) trials: Value,
 }
@@ -91,7 +91,7 @@ impl MeasureResult {
     }
 
     /// What was measured, and judged where a goal is stated: `value` must be at least (or at most) that.
-    fn judged(measured: Vec<Measured>, trials: Value, goal: Option<GoalCheck>) -> Self {
+    fn judged(measured: Vec<MeasuredNumber>, trials: Value, goal: Option<GoalCheck>) -> Self {
         let mut own = MeasureResult { verdict: ClauseVerdict::Measured, why: String::new(), measured, trials };
         let Some(GoalCheck { key, name, goal, at_least, is_open }) = goal else { return own };
         let value = own.measured.iter().find(|it| it.name == name).and_then(|it| it.value);
@@ -272,15 +272,15 @@ fn throughput(maker: &mut TrialMaker, plan: &MeasurePlan) -> Result<MeasureResul
     };
     let is_open = found.limited_by != Some(Limiter::Device);
     let upper = match (found.failed_pps, is_open) {
-        (Some(upper), false) => Measured::of("upper_bound", upper, &unit),
-        (Some(_), true) => Measured::none("upper_bound", &unit, last.unwrap_or_default()),
-        (None, _) => Measured::none("upper_bound", &unit, found.ended.clone()),
+        (Some(upper), false) => MeasuredNumber::of("upper_bound", upper, &unit),
+        (Some(_), true) => MeasuredNumber::none("upper_bound", &unit, last.unwrap_or_default()),
+        (None, _) => MeasuredNumber::none("upper_bound", &unit, found.ended.clone()),
     };
     let measured = vec![
-        Measured::of("lower_bound", lower, &unit),
+        MeasuredNumber::of("lower_bound", lower, &unit),
         upper,
-        Measured::of("conditional_throughput", found.conditional_pps, &unit),
-        Measured::of("trial", plan.goal.trial_ps as f64 / MS as f64, "ms"),
+        MeasuredNumber::of("conditional_throughput", found.conditional_pps, &unit),
+        MeasuredNumber::of("trial", plan.goal.trial_ps as f64 / MS as f64, "ms"),
     ];
     let goal =
         plan.throughput.map(|goal| GoalCheck { key: "throughput", name: "lower_bound", goal, at_least: true, is_open });
@@ -330,15 +330,15 @@ fn bursts(maker: &mut TrialMaker, plan: &MeasurePlan, repeats: u32) -> Result<Me
     let variance = found.iter().map(|one| (*one as f64 - mean).powi(2)).sum::<f64>() / found.len() as f64;
     let is_open = shortest == longest;
     let mut measured = vec![
-        Measured::of("shortest", shortest as f64, unit),
-        Measured::of("average", mean, unit),
-        Measured::of("longest", most as f64, unit),
-        Measured::of("standard_deviation", variance.sqrt(), unit),
+        MeasuredNumber::of("shortest", shortest as f64, unit),
+        MeasuredNumber::of("average", mean, unit),
+        MeasuredNumber::of("longest", most as f64, unit),
+        MeasuredNumber::of("standard_deviation", variance.sqrt(), unit),
     ];
     if is_open {
-        measured.push(Measured::none("limit", unit, format!("bursts of {longest} came through, and {limit}")));
+        measured.push(MeasuredNumber::none("limit", unit, format!("bursts of {longest} came through, and {limit}")));
     } else {
-        measured.push(Measured::of("limit", most as f64, unit));
+        measured.push(MeasuredNumber::of("limit", most as f64, unit));
     }
     let goal = plan.burst.map(|goal| goal as f64);
     let goal = goal.map(|goal| GoalCheck { key: "burst", name: "shortest", goal, at_least: true, is_open });
@@ -367,19 +367,19 @@ impl LatencyOfTrials {
         self.forwarded += account.forwarded;
     }
 
-    fn measured(&self, at: &str) -> Vec<Measured> {
+    fn measured(&self, at: &str) -> Vec<MeasuredNumber> {
         let mean =
             |all: &[Time]| (!all.is_empty()).then(|| all.iter().copied().map(micros).sum::<f64>() / all.len() as f64);
         let number = |name: &str, value: Option<f64>| match value {
-            Some(value) => Measured::of(format!("{name}_{at}"), value, "µs"),
-            None => Measured::none(format!("{name}_{at}"), "µs", "nothing came back"),
+            Some(value) => MeasuredNumber::of(format!("{name}_{at}"), value, "µs"),
+            None => MeasuredNumber::none(format!("{name}_{at}"), "µs", "nothing came back"),
         };
         vec![
             number("least", self.range.map(|range| micros(range.0))),
             number("p50", mean(&self.middles)),
             number("p99", mean(&self.tails)),
             number("most", self.range.map(|range| micros(range.1))),
-            Measured::of(format!("loss_{at}"), 1.0 - self.forwarded as f64 / self.offered.max(1) as f64, ""),
+            MeasuredNumber::of(format!("loss_{at}"), 1.0 - self.forwarded as f64 / self.offered.max(1) as f64, ""),
         ]
     }
 }
@@ -408,10 +408,10 @@ fn latency(maker: &mut TrialMaker, plan: &MeasurePlan, repeats: u32, pps: f64) -
 }
 
 /// The longest of some recoveries, by the goal for it.
-fn recoveries(mut measured: Vec<Measured>, times: &[Time], all: Vec<Value>, plan: &MeasurePlan) -> MeasureResult {
+fn recoveries(mut measured: Vec<MeasuredNumber>, times: &[Time], all: Vec<Value>, plan: &MeasurePlan) -> MeasureResult {
     let mean = times.iter().copied().map(micros).sum::<f64>() / times.len().max(1) as f64;
-    measured.push(Measured::of("average", mean, "µs"));
-    measured.push(Measured::of("longest", times.iter().copied().max().map(micros), "µs"));
+    measured.push(MeasuredNumber::of("average", mean, "µs"));
+    measured.push(MeasuredNumber::of("longest", times.iter().copied().max().map(micros), "µs"));
     let goal = plan.recovery.map(micros);
     let goal = goal.map(|goal| GoalCheck { key: "recovery", name: "longest", goal, at_least: false, is_open: false });
     MeasureResult::judged(measured, json!(all), goal)
@@ -444,7 +444,7 @@ fn recovery_of_results(
             }
         }
     }
-    Ok(recoveries(vec![Measured::of("window", burst as f64, maker.model.unit)], &times, all, plan))
+    Ok(recoveries(vec![MeasuredNumber::of("window", burst as f64, maker.model.unit)], &times, all, plan))
 }
 
 fn overload(maker: &mut TrialMaker, plan: &MeasurePlan, repeats: u32, pps: f64) -> Result<MeasureResult> {
@@ -471,7 +471,7 @@ fn overload(maker: &mut TrialMaker, plan: &MeasurePlan, repeats: u32, pps: f64) 
         };
         return Ok(MeasureResult::not_decidable(why, json!(all)));
     }
-    Ok(recoveries(vec![Measured::of("lost", lost as f64, maker.model.unit)], &times, all, plan))
+    Ok(recoveries(vec![MeasuredNumber::of("lost", lost as f64, maker.model.unit)], &times, all, plan))
 }
 
 fn isolation(maker: &mut TrialMaker, plan: &MeasurePlan, pps: f64) -> Result<MeasureResult> {
@@ -508,9 +508,9 @@ fn sharing(maker: &mut TrialMaker, plan: &MeasurePlan, pps: f64) -> Result<Measu
         return Ok(MeasureResult::not_decidable(why, all));
     }
     let account = &trial.account;
-    let share = |name, count: u64| Measured::of(name, count as f64 / account.offered.max(1) as f64, "");
+    let share = |name, count: u64| MeasuredNumber::of(name, count as f64 / account.offered.max(1) as f64, "");
     let measured = vec![
-        Measured::of("offered", account.offered as f64, maker.model.unit),
+        MeasuredNumber::of("offered", account.offered as f64, maker.model.unit),
         share("unmerged", account.forwarded),
         share("merged", account.merged),
         share("replaced", account.replaced),

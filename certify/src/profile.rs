@@ -31,7 +31,7 @@ impl CertifyProfile {
     }
 
     /// Whether a certificate of all its clauses says that a device conforms.
-    pub fn is_conformance(self) -> bool {
+    pub(crate) fn is_conformance(self) -> bool {
         self != CertifyProfile::Quick
     }
 

@@ -154,7 +154,8 @@ fn try_once(
     (repeat, draw): (u32, u32),
     ground: &ProbeGround,
     bench: &mut dyn ProbeBench,
-    (memory, seed): (&mut ProbeMemory, Seed),
+    memory: &mut ProbeMemory,
+    seed: Seed,
 ) -> Result<(Ended, Vec<ProbeFrame>)> {
     if bench.restart(repeat)? {
         memory.clear();
@@ -192,7 +193,7 @@ fn one(
     let count = options.repeats(clause);
     let mut repeats = Repeats::new(outcome, count);
     for repeat in 0..count {
-        let draw = |draw| try_once(clause, (repeat, draw), ground, bench, (memory, Seed(options.seed)));
+        let draw = |draw| try_once(clause, (repeat, draw), ground, bench, memory, Seed(options.seed));
         repeats.carry_out(repeat, draw)?;
     }
     Ok(repeats.end())

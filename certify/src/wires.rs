@@ -108,12 +108,12 @@ impl<'a> WireBench<'a> {
         counters.map(|own| own.receive_dropped + own.send_dropped).sum()
     }
 
-    /// Takes what has come; returns how many frames.
-    fn take(&mut self, each: EachFrame) -> Result<usize> {
-        let mut found = 0;
+    /// Takes what has come; returns how many frames. Times are those at which the look began, so that what was taken late does not seem to have
+    /// left late; or, `as_found`, after a frame was found, so that nothing comes before it was sent.
+    fn take(&mut self, as_found: bool, each: EachFrame) -> Result<usize> {
+        let (mut found, begun) = (0, self.clock.now());
         for (port, wire) in self.wires.iter_mut().enumerate() {
-            // Read once something is found, so that nothing comes before it was sent.
-            let mut now = None;
+            let mut now = (!as_found).then_some(begun);
             wire.receive(BURST, &mut |arrival| {
                 let now = *now.get_or_insert_with(|| self.clock.now());
                 let kind = arrival.bytes.get(TYPE);
@@ -150,7 +150,7 @@ impl ProbeBench for WireBench<'_> {
     fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
         let until = self.clock.now() + span;
         loop {
-            self.take(each)?;
+            self.take(false, each)?;
             let now = self.clock.now();
             if now >= until {
                 return Ok(());
@@ -161,7 +161,7 @@ impl ProbeBench for WireBench<'_> {
 
     fn next_frame(&mut self, until: Time, each: EachFrame) -> Result<()> {
         loop {
-            let found = self.take(each)?;
+            let found = self.take(true, each)?;
             let now = self.clock.now();
             if found > 0 || now >= until {
                 return Ok(());
@@ -178,7 +178,7 @@ impl ProbeBench for WireBench<'_> {
         let begun = self.clock.now();
         let mut heard = begun;
         loop {
-            let found = self.take(each)?;
+            let found = self.take(false, each)?;
             let now = self.clock.now();
             if found > 0 {
                 heard = now;
