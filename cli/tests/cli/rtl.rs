@@ -45,7 +45,7 @@ fn devices(what: &str) -> Option<&'static Path> {
 /// Runs an experiment of the tests of devices in the namespace `h`; the run must be valid. Returns its metrics and the manifest.
 fn run(net: &Net, name: &str, set: &[&str], out: &Path) -> (impl Fn(&str) -> f64 + use<>, Value) {
     let experiment = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/support/bench/{name}.toml"));
-    let words = ["replay", &experiment.display().to_string(), "--out", &out.display().to_string()];
+    let words = ["replay", &experiment.display().to_string(), "--no-probe", "--out", &out.display().to_string()];
     let output = pktgen(&net.inside("h"), &words, set).output().expect("it runs");
     assert!(output.status.success(), "{}", said(&output));
     let lines = pktgen(&[], &["analyze", "--json", &out.display().to_string()], &[]).output().expect("it runs").stdout;

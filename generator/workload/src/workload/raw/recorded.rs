@@ -52,7 +52,13 @@ pub(super) fn open(path: &str, section: &Section, schedule: &mut Section) -> Res
 fn read(path: &Path, place: &str) -> Result<(Recorded, FlowSurvey)> {
     let refuse =
         |n: usize, why: String| Err(Error::config(format!("{place}: packet {n} of {}: {why}", path.display())));
-    let mut reader = Reader::open(path)?;
+    let mut reader = Reader::open(path).map_err(|error| match error {
+        Error::Io { source, .. } => Error::config(format!(
+            "{place} = \"{}\": it cannot be read: {source}; give the path of a capture from the folder that pktgen runs in",
+            path.display()
+        )),
+        other => other,
+    })?;
     let mut frames = Recorded { bytes: Vec::new(), ends: Vec::new(), at: 0 };
     let mut survey = FlowSurvey::default();
     let mut anchor = None;
