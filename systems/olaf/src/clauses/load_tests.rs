@@ -116,14 +116,15 @@ proptest! {
 #[test]
 fn of_workers_in_random_order_some_of_what_is_missing_is_told_apart() {
     let mut told = [0, 0];
-    for (slots, clusters, workers) in [(8, 8, 3), (3, 8, 3), (5, 8, 4)] {
+    for (slots, clusters, workers) in [(8, 8, 1), (3, 8, 1), (5, 8, 1), (3, 8, 3)] {
         let load = OfferedLoad { shares: true, ..OfferedLoad::of(LoadPhase::rate(1e5, 50 * MS), 7) };
         let mut own = Updates::new(&ground(clusters, workers), load).unwrap();
         let (account, card) = trial(&mut own, slots, 30 * US);
-        assert!(card.replaced + card.dropped > 100, "{slots} slots: {account:?}");
+        assert!(card.replaced + card.dropped > 2000, "{slots} slots: {account:?}");
         told = [told[0] + account.replaced, told[1] + account.lost()];
     }
-    assert!(told.iter().all(|count| *count > 100), "{told:?}");
+    // Where all clusters wait all the time, the order of what leaves shows next to nothing of what was replaced.
+    assert!(told[0] > 10 && told[1] > 2000, "{told:?}");
 }
 
 #[test]
