@@ -9,7 +9,7 @@ use pktgen_core::Result;
 use crate::line::{Line, Measured, Note};
 use crate::metric::{METRICS, findings, stamps};
 use crate::provenance::{Answer, Provenance};
-use crate::resolved::{Analysis, Options};
+use crate::resolved::{Analysis, Options, sends_raw_frames};
 use crate::rounds::Rounds;
 
 impl Analysis {
@@ -60,6 +60,10 @@ impl Analysis {
                         latencies are withheld; see docs/ranks.md, and pktgen merge --clock-error"
                 .to_owned();
             notes.push(Note { note: "clocks_not_comparable", text });
+        }
+        if sends_raw_frames(&self.manifest) {
+            let text = "raw frames have no Age-of-Model: no model is in them".to_owned();
+            notes.push(Note { note: "age_of_model_not_defined", text });
         }
         if let Some(why) = stamps::refusal(self) {
             let text = format!("delays by stamps are withheld: {why}; see docs/real-time.md");

@@ -276,6 +276,16 @@ fn latencies_and_rates_by_hand() {
 }
 
 #[test]
+fn raw_frames_have_no_ages() {
+    let mut story = Story::new();
+    story.sent(0, 0, Some(0), 0);
+    story.received(10_000_000, 0, 0, 1);
+    let lines = lines_of(&story, |manifest| manifest.config = "[workload]\nkind = \"raw\"\n".to_owned());
+    assert_eq!(value(&lines, "received"), Some(1.0));
+    assert!(lines.iter().all(|line| !line.metric.contains("aom") && !line.metric.contains("never_delivered")));
+}
+
+#[test]
 fn ages_of_flows_their_mean_and_fairness() {
     // Cluster 0 and worker 0: delivered at 10 us, age 0 → 10 us; cluster 5: starved, 0 → 20 us.
     let mut story = Story::new();

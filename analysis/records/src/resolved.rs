@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use pktgen_core::Result;
+use pktgen_core::config::Document;
 use pktgen_core::record::{Balance, Facts, Family, Fault, Manifest, Validity, Verified, judge};
 use pktgen_workload::study::Study;
 
@@ -140,6 +141,12 @@ fn has_one_clock(manifest: &Manifest) -> bool {
     received.is_none() || received == domain("sent.t_sent_ps")
 }
 
+/// Whether frames were sent as they are: no model is in them, so nothing has an age.
+pub(crate) fn sends_raw_frames(manifest: &Manifest) -> bool {
+    let config = Document::parse(&manifest.config, "config");
+    config.is_ok_and(|config| config.get("workload.kind").is_some_and(|kind| kind.to_label() == "raw"))
+}
+
 impl Analysis {
     /// Resolves `run`.
     pub fn new(run: RunData, options: Options) -> Result<Analysis> {
@@ -163,7 +170,7 @@ impl Analysis {
                 names: run.names.as_ref(),
                 plausible: run.plausible().filter(|_| matches!(streams, Streams::Files(_))),
                 age_of: options.age_of,
-                aged: run.rounds.is_none() && one_clock,
+                aged: run.rounds.is_none() && one_clock && !sends_raw_frames(&run.manifest),
                 one_clock,
                 lanes,
                 held_max: options.memory.held_max(&streams)?,
