@@ -35,7 +35,9 @@ fn settled(run: &mut Child) -> Vec<Vec<Thread>> {
     let mut found = Vec::new();
     while found.len() < 10 && run.try_wait().expect("a child").is_none() {
         let all = threads(run.id());
-        let works = |all: &[Thread]| all.iter().any(|thread| thread.name == "workers");
+        // The one that makes the frames begins a little later than the one that sends them, and ends a little earlier.
+        let has = |all: &[Thread], name: &str| all.iter().any(|thread| thread.name == name);
+        let works = |all: &[Thread]| has(all, "workers") && has(all, "feeder");
         let sending = works(&all) && works(&threads(run.id()));
         // Threads begin with the rights of the one that starts them.
         if sending && (!found.is_empty() || all.iter().all(|thread| thread.effective == 0)) {
