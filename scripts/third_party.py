@@ -17,6 +17,8 @@ KNOWN = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MIT-0",
     "Unicode-3.0", "Unlicense", "Zlib",
 }
+# Of crates whose manifest has a text instead of a name.
+NAMED = {"cobyla": "MIT"}
 TEXTS = ("LICEN", "COPYING", "NOTICE", "UNLICENSE", "COPYRIGHT")
 
 
@@ -60,7 +62,10 @@ def packages(triple):
     # Without those that only build scripts and macros need: nothing of them is in the binary.
     tree = cargo("tree", "-p", "pktgen-cli", "-e", "normal,no-proc-macro", "--target", triple, "--prefix", "none", "--format", "{p}")
     names = {tuple(re.match(r"(\S+) v(\S+)", line).groups()) for line in tree.splitlines() if line}
-    return [all_[key] for key in sorted(names)]
+    found = [all_[key] for key in sorted(names)]
+    for package in found:
+        package["license"] = package["license"] or NAMED.get(package["name"])
+    return found
 
 
 def texts(package):

@@ -1,5 +1,6 @@
 //! Every flag of every command, in one place.
 
+mod calibrate;
 mod certify;
 mod completions;
 mod control;
@@ -25,6 +26,7 @@ use pktgen_core::shard::Shard;
 use pktgen_core::units::{Rate, Size, Span};
 use pktgen_records::age::AgeOf;
 
+pub(crate) use calibrate::Calibrate;
 pub(crate) use certify::Certify;
 pub(crate) use completions::Completions;
 #[cfg(feature = "completions")]
@@ -115,6 +117,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Conformance of a device: every clause of its protocol, with the packets that prove the verdict (docs/certify.md)
     Certify(Certify),
+    /// Settings under which runs of an experiment come out as measured or published ones do, with their intervals (docs/calibrate.md)
+    Calibrate(Calibrate),
     /// What this host can do, why not, and the remedy; changes nothing and sends nothing
     Doctor(Doctor),
     /// An experiment and a profile for a device, checked, in a folder: asks on a terminal, takes flags in scripts (docs/init.md)

@@ -15,6 +15,7 @@ macro_rules! kinds {
 }
 
 kinds! {
+    CALIBRATION = "calibration" / 1, "`pktgen calibrate`, calibration.json";
     CAPTURED = "captured" / 1, "what `pktgen capture --iface` recorded";
     CERTIFICATE = "certificate" / 1, "the whole of `pktgen certify`";
     CLAUSE = "clause" / 1, "a clause: `pktgen certify --list`";

@@ -8,7 +8,7 @@ use pktgen_records::stats::{self, SEEDS_MIN, SplitMix};
 use serde::Serialize;
 
 use super::rules::Band;
-use super::student;
+use pktgen_records::student;
 
 /// The least spread that a resample is measured by, as a share of ours. Values that are nearly all alike would otherwise
 /// give resamples without any, and an interval without an end.

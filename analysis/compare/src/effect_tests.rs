@@ -50,7 +50,7 @@ fn the_interval_is_never_narrower_than_students_and_longer_where_values_lean() {
         let values: Vec<f64> = (0..8).map(|_| dice.exponential()).collect();
         let sample = Sample::of(&of(&values), 1999).unwrap();
         let (lo, hi) = sample.interval(0.05);
-        let half = student::quantile(0.025, 7.0) * sample.deviation / 8f64.sqrt();
+        let half = pktgen_records::student::quantile(0.025, 7.0) * sample.deviation / 8f64.sqrt();
         assert!(lo <= sample.mean - half + 1e-12 && hi >= sample.mean + half - 1e-12);
         assert_eq!(Sample::of(&of(&values), 1999).unwrap().interval(0.05), (lo, hi), "deterministic");
     }

@@ -6,7 +6,7 @@
 //!
 //! Called by the CLI's `report --baseline`. `docs/compare.md` defines every number and verdict.
 //!
-//! [`pairs`] finds the pairs, [`settings`] what differs between their configurations, [`rules`] say what counts, [`effect`] how large a difference is and how sure ([`student`] is
+//! [`pairs`] finds the pairs, [`settings`] what differs between their configurations, [`rules`] say what counts, [`effect`] how large a difference is and how sure (`student` of the records is
 //! its distribution), [`judge`] gives verdicts, [`rank`] orders several implementations; [`text`], [`markdown`], [`html`] and
 //! [`junit`] are the forms. [`history`] keeps medians of runs over time, [`changes`] finds where they moved. [`trace`] measures two traces, one property per file.
 #![forbid(unsafe_code)]
@@ -23,7 +23,6 @@ mod pairs;
 mod rank;
 mod rules;
 mod settings;
-mod student;
 mod text;
 pub mod trace;
 

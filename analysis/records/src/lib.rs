@@ -44,6 +44,7 @@ pub mod run;
 pub mod stats;
 pub mod stream;
 pub mod stream_file;
+pub mod student;
 pub mod summary;
 mod table;
 pub mod testing;

@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod analyze;
+mod calibrate;
 mod capture;
 mod captured;
 mod certify;
@@ -63,6 +64,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Place(args) => place::run(args, ui),
         Command::Verify(args) => verify::run(args, ui),
         Command::Certify(args) => certify::run(args, ui),
+        Command::Calibrate(args) => calibrate::run(args, ui),
         Command::Init(args) => init::run(args, ui),
         Command::Diagnose(args) => diagnose::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),

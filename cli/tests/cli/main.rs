@@ -1,6 +1,7 @@
 //! The tests of the binary, of what it writes and of what the documents say of it; one module per subject.
 
 mod blackbox;
+mod calibrate;
 mod capture;
 mod captured;
 mod certify;

@@ -295,6 +295,9 @@ fn of_others(all: &mut Collector) {
     let table1 = root().join("configs/olaf/table1.toml").display().to_string();
     all.take(0, &format!("device check alveo-u55c-olaf {table1}"));
     all.take(0, &format!("device plan alveo-u55c-olaf {table1}"));
+    all.write("twin.toml", crate::calibrate::TWIN);
+    all.take(0, "replay twin.toml --out measured --no-report --set target.slots=9");
+    all.take(0, "calibrate twin.toml --to measured --predict target.slots=5 --out calibrated");
     all.take(0, "certify --list");
     let switchml = root().join("configs/wires/switchml.toml").display().to_string();
     all.take(0, &format!("certify {switchml} --set transport.kind=virtual --clause switchml-sum --out certified"));

@@ -146,6 +146,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("planning", &["generator/core", "generator/wire", "generator/workload"]),
     ("verify", &["generator/core", "generator/wire", "generator/workload"]),
     ("certify", &["generator/core", "generator/wire", "replay/engine", "replay/realtime"]),
+    ("calibrate", &["generator/core", "replay/realtime", "analysis/records", "analysis/report"]),
 ];
 
 /// Folder, and what its files must not say.

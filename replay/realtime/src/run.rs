@@ -60,6 +60,7 @@ pub use summary::{RoleSummary, Summary};
 pub use wrong::{PayloadNumber, WrongKind, WrongPacket, WrongPackets, WrongValue, wrong_packets};
 
 /// An experiment with its sweep unfolded.
+#[derive(Clone)]
 pub struct Experiment {
     catalogue: &'static Catalogue,
     document: Document,
@@ -167,6 +168,21 @@ impl Experiment {
     /// The axes of the sweep with their values, `variant` first if there are any.
     pub fn axes(&self) -> &[(String, Vec<String>)] {
         &self.axes
+    }
+
+    /// The variant that its report compares others with.
+    pub fn baseline(&self) -> Option<&str> {
+        self.report.baseline.as_deref()
+    }
+
+    /// The metrics that its report shows.
+    pub fn shown(&self) -> &[String] {
+        &self.report.metrics
+    }
+
+    /// Published values.
+    pub fn paper(&self) -> &[Published] {
+        &self.paper
     }
 
     /// Metrics of its own.

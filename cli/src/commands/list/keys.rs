@@ -1,5 +1,6 @@
 //! `pktgen list --keys`: what may be written into the sections of an experiment, as it stands beside the code that reads it.
 
+use pktgen_calibrate::CalibrateKeys;
 use pktgen_certify::CertifySettings;
 use pktgen_core::config::{Key, KeyTables};
 use pktgen_core::registry::{Named, suggest};
@@ -84,6 +85,8 @@ fn readers() -> Vec<Reader> {
     ));
     let certify = ("certify", "How `pktgen certify` waits and repeats.");
     all.push(Reader::new("certify", "certify", certify, &[&[CertifySettings::KEYS]]));
+    let calibrate = ("calibrate", "How `pktgen calibrate` searches; docs/calibrate.md has its parameters and targets.");
+    all.push(Reader::new("calibrate", "calibrate", calibrate, &[&[CalibrateKeys::KEYS]]));
     all.extend(pktgen_planning::STUDIES.iter().map(|it| Reader::new("study", "studies", of(*it), &[it.keys()])));
     all.retain(|reader| !reader.keys.is_empty());
     all

@@ -32,6 +32,7 @@ pub const SECTIONS: &[&str] = &[
     "paper",
     "verify",
     "certify",
+    "calibrate",
 ];
 
 /// Where a value was written.
@@ -280,6 +281,41 @@ impl Document {
                 known.join(", ")
             ))),
         }
+    }
+
+    /// What was written as TOML, without some sections: another experiment file.
+    pub fn written(&self, without: &[&str]) -> String {
+        let mut out = String::new();
+        let kept: Table = self
+            .root
+            .iter()
+            .filter(|(key, _)| !without.contains(&key.as_str()))
+            .map(|(k, e)| (k.clone(), e.clone()))
+            .collect();
+        write_table(&mut out, "", &kept);
+        out.trim_start().to_owned()
+    }
+
+    /// Sets the dotted `path` for every run, or for those of one variant of the sweep: also in variants that set it themselves.
+    pub fn set_for(&mut self, variant: Option<&str>, path: &str, value: &Value, origin: &Origin) -> Result<()> {
+        let entry = Entry { value: value.clone(), origin: origin.clone() };
+        if variant.is_none() {
+            self.set(path, value.clone(), origin.clone())?;
+        }
+        let Some(Entry { value: Value::Table(sweep), .. }) = self.root.get_mut("sweep") else { return Ok(()) };
+        let Some(Entry { value: Value::List(variants), .. }) = sweep.get_mut("variants") else { return Ok(()) };
+        for one in variants {
+            let Value::Table(table) = &mut one.value else { continue };
+            let mut flat = BTreeMap::new();
+            flatten(table, "", &mut flat);
+            let mut flat: Table = flat.into_iter().map(|(key, entry)| (key, entry.clone())).collect();
+            let is_meant = variant.is_some_and(|name| flat.get("name").is_some_and(|it| it.value.to_label() == name));
+            if is_meant || variant.is_none() && flat.contains_key(path) {
+                flat.insert(path.to_owned(), entry.clone());
+                *table = flat;
+            }
+        }
+        Ok(())
     }
 
     /// The resolved whole as TOML: what `--print-config` shows and the manifest keeps.

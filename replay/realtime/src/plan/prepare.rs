@@ -298,6 +298,7 @@ pub(crate) fn read_top(document: &mut Document, seed: u64) -> Result<()> {
     // `pktgen verify` reads it; a run does not.
     drop(document.section("verify")?);
     drop(document.section("certify")?);
+    drop(document.section("calibrate")?);
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! Student's t distribution: its tail and its quantiles.
 //!
-//! Called by [`super::effect`].
+//! Called by comparisons and calibration.
 
 /// The chance that t with `df` degrees of freedom is above `t`.
-pub(crate) fn tail(t: f64, df: f64) -> f64 {
+pub fn tail(t: f64, df: f64) -> f64 {
     if t.is_infinite() {
         return if t > 0.0 { 0.0 } else { 1.0 };
     }
@@ -12,7 +12,7 @@ pub(crate) fn tail(t: f64, df: f64) -> f64 {
 }
 
 /// The t, not below 0, above which t with `df` degrees of freedom is with chance `p` (at most a half).
-pub(crate) fn quantile(p: f64, df: f64) -> f64 {
+pub fn quantile(p: f64, df: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while tail(high, df) > p && high < 1e150 {
         (low, high) = (high, high * 2.0);

@@ -1,0 +1,457 @@
+//! What a calibration found: the best setting, an interval for each parameter, and what the targets do not say.
+
+use pktgen_core::Result;
+use pktgen_core::config::Value;
+use pktgen_core::record::Bound;
+use serde::Serialize;
+
+use crate::emulator::Region;
+use crate::fit::{Fit, residual};
+use crate::interval::{Profile, allowed, profile};
+use crate::minimum::minimum;
+use crate::parameter::{NumberRange, ParameterRange, Setting, Space};
+use crate::search::{Branch, Look, Progress, Task, measured, search};
+use crate::sequence::Sequence;
+use crate::settings::CalibrateKeys;
+use crate::target::{Known, PointLabels, Target};
+use crate::twin::Twin;
+
+/// Part of a range that an interval has at least, if the targets say nothing of the parameter.
+const ALL: f64 = 0.9;
+/// Targets are not met together if chance makes such a distance in fewer than one of a thousand calibrations: its normal quantile.
+const TOGETHER: f64 = 3.090_232;
+/// From this correlation on two parameters are known together only.
+const TOGETHER_ONLY: f64 = 0.9;
+/// How often a region that ends within an interval is widened.
+const WIDENED: usize = 4;
+/// Settings that stand for all that could be meant.
+const DRAWN: usize = 16;
+/// Settings within the intervals that are asked about.
+const LIKELY: usize = 2000;
+
+/// What the targets say of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParameterState {
+    /// Its interval ends within the range on both sides.
+    Determined,
+    /// It is at least the lower end.
+    AtLeast,
+    /// It is at most the upper end.
+    AtMost,
+    /// Anything in the range could be meant.
+    Undetermined,
+}
+
+/// A parameter, found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FoundParameter {
+    /// Its key, and its variant.
+    pub name: String,
+    /// The best value.
+    pub best: String,
+    /// The interval of 95 %, with its unit; of choices those that could be meant.
+    pub interval: Vec<String>,
+    /// The same as numbers; none for choices.
+    pub ends: Option<[f64; 2]>,
+    /// Share of the range that the interval has.
+    pub width: f64,
+    /// What the targets say of it.
+    pub state: ParameterState,
+    /// No target changes with it by more than its noise, anywhere in the ranges.
+    pub without_effect: bool,
+    /// Values, and how far the nearest setting with each is from the targets.
+    pub profile: Vec<(f64, f64)>,
+}
+
+/// A target, and the twin beside it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FoundTarget {
+    /// The metric.
+    pub metric: String,
+    /// The point.
+    pub at: PointLabels,
+    /// What it should be.
+    pub value: f64,
+    /// It is a bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
+    /// Half of the unit of its last digit, if it was printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub printed: Option<f64>,
+    /// The deviation of what is known: of the value, and of the twin's mean.
+    pub deviation: f64,
+    /// The mean of the twin's runs at the best setting; none if one of them has no value.
+    pub twin: Option<f64>,
+    /// How many deviations the value is above it.
+    pub off: Option<f64>,
+    /// No parameter moves it by more than its noise.
+    pub says_nothing: bool,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Serialize)]
+pub struct Answer {
+    /// The best setting, as values of the parameters' keys.
+    pub parameters: Vec<FoundParameter>,
+    /// The targets.
+    pub targets: Vec<FoundTarget>,
+    /// The square of the distance of the best setting, in deviations.
+    pub distance: f64,
+    /// Targets less parameters that are numbers.
+    pub freedom: i64,
+    /// Whether chance explains the distance: the targets can be met together.
+    pub together: bool,
+    /// What intervals were widened by, since they cannot.
+    pub inflation: f64,
+    /// Parameters of which the targets say something together only, with the correlation.
+    pub tied: Vec<(String, String, f64)>,
+    /// Targets without which the emulators expect that the others can be met together; empty if they can.
+    pub left_out: Vec<String>,
+    /// The two targets that contradict each other most, and how far off each is, in deviations, at every setting that was run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<Conflict>,
+    /// Settings that were run.
+    pub settings: usize,
+    /// Whether the search ended by itself.
+    pub settled: bool,
+    /// Settings that were run when the distance first came down to each.
+    pub progress: Vec<(usize, f64)>,
+    /// Runs that may not be used.
+    pub invalid: usize,
+    /// The best setting.
+    #[serde(skip)]
+    pub best: Setting,
+    /// Settings that stand for all that could be meant.
+    #[serde(skip)]
+    pub drawn: Vec<Setting>,
+}
+
+/// Two targets that cannot be met together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Conflict {
+    /// Their names.
+    pub targets: [String; 2],
+    /// How far off both are, at each setting.
+    pub settings: Vec<(f64, f64)>,
+}
+
+/// Finds the setting of `space` at which `twin` comes nearest to `targets`.
+pub fn calibrate(
+    space: &Space,
+    targets: &[Target],
+    keys: &CalibrateKeys,
+    twin: &mut dyn Twin,
+    progress: Progress,
+) -> Result<Answer> {
+    let task = Task { space, targets, keys };
+    let mut branches = search(task, twin, progress)?;
+    let mut order: Vec<(f64, usize)> = Vec::new();
+    for (i, branch) in branches.iter_mut().enumerate() {
+        if let Some(look) = branch.look(task) {
+            order.push((look.least, i));
+        }
+    }
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let Some((_, best)) = order.first().copied() else {
+        return Err(pktgen_core::Error::Invalid("too few settings have values: nothing can be said".to_owned()));
+    };
+    let mut ran: usize = branches.iter().map(|branch| branch.places.len()).sum();
+    let most = keys.settings as usize;
+    let mut widened = 0;
+    let (look, profiles, inflation) = loop {
+        let Some(look) = branches[best].look(task) else { continue };
+        let (profiles, inflation) = profiles(task, &look);
+        let open: Vec<(bool, bool)> = profiles.iter().map(|profile| profile.open).collect();
+        if !open.iter().any(|(low, high)| *low || *high) || widened >= WIDENED || ran >= most {
+            break (look, profiles, inflation);
+        }
+        widened += 1;
+        ran += branches[best].widen(task, twin, &open, most - ran)?;
+        progress(ran, most);
+    };
+    let branch = &mut branches[best];
+    let setting = space.setting(&branch.choice, &look.best);
+    // What is said of the best setting was run.
+    let at_best = twin.evaluate(std::slice::from_ref(&setting))?.pop();
+    let at_best = at_best.map(|evaluated| crate::fit::Place { shares: look.best.clone(), evaluated });
+    let chosen = order.iter().filter(|(least, _)| least - look.least <= allowed(f64::INFINITY, inflation));
+    let chosen: Vec<Vec<usize>> = chosen.map(|(_, i)| branches[*i].choice.clone()).collect();
+    let branch = &branches[best];
+    let found = Found { task, branch, look: &look, profiles: &profiles, chosen: &chosen, setting: &setting };
+    let targets_found = found.targets(at_best.as_ref());
+    let likely = found.likely(inflation);
+    let drawn = found.drawn(&likely);
+    let distance = at_best.as_ref().and_then(|place| measured(targets, place, &look.fit.known.whole));
+    let freedom = targets.len() as i64 - space.numbers().len() as i64;
+    let distance = distance.unwrap_or(look.least);
+    let together = distance <= most_by_chance(freedom);
+    Ok(Answer {
+        parameters: found.parameters(),
+        conflict: if together { None } else { found.conflict(&targets_found) },
+        targets: targets_found,
+        distance,
+        freedom,
+        together,
+        inflation,
+        tied: found.tied(&likely),
+        left_out: if together { Vec::new() } else { left_out(task, branch) },
+        settings: ran,
+        settled: ran < most,
+        progress: history(task, &branches, &look.fit.known.whole),
+        invalid: branches.iter().flat_map(|branch| &branch.places).map(|place| place.evaluated.invalid).sum(),
+        best: setting.clone(),
+        drawn,
+    })
+}
+
+/// Profiles of all numbers, and what intervals are widened by where the targets cannot be met together.
+fn profiles(task: Task, look: &Look) -> (Vec<Profile>, f64) {
+    let freedom = task.targets.len() as i64 - look.best.len() as i64;
+    // What chance explains widens nothing.
+    let explained = look.least <= most_by_chance(freedom);
+    let inflation = if explained { 1.0 } else { (look.least / freedom.max(1) as f64).max(1.0) };
+    let others = look.plausible(20.0);
+    let of = |k: usize| {
+        let most = allowed(look.fit.freedom(&look.best, k), inflation);
+        profile(&look.fit, &look.best, &others, k, most)
+    };
+    ((0..look.best.len()).map(of).collect(), inflation)
+}
+
+/// The largest distance that chance makes, of so many degrees of freedom (Wilson and Hilferty).
+fn most_by_chance(freedom: i64) -> f64 {
+    // As many parameters as targets meet them all.
+    let n = freedom.max(1) as f64;
+    let part = 2.0 / (9.0 * n);
+    n * (1.0 - part + TOGETHER * part.sqrt()).powi(3)
+}
+
+/// Takes out the target that is farthest off at the nearest setting, until the emulators of all ranges expect that the rest can be met.
+fn left_out(task: Task, branch: &Branch) -> Vec<String> {
+    let dimensions = task.space.numbers().len();
+    let mut left: Vec<usize> = (0..task.targets.len()).collect();
+    let mut out = Vec::new();
+    while left.len() > dimensions {
+        let targets: Vec<Target> = left.iter().map(|i| task.targets[*i].clone()).collect();
+        let floors: Vec<f64> = left.iter().map(|i| branch.floors[*i]).collect();
+        let places: Vec<crate::fit::Place> = branch.places.iter().map(|place| place.only(&left)).collect();
+        let Some(fit) = Fit::of(Region::whole(dimensions), &targets, &places, &floors) else { break };
+        let mut starts: Vec<(f64, &Vec<f64>)> =
+            places.iter().map(|place| (fit.distance(&place.shares), &place.shares)).collect();
+        starts.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let found = starts.iter().take(3).map(|(_, at)| minimum(|x| fit.distance(x), at, &fit.region.0, 200));
+        let Some((best, least)) = found.min_by(|a, b| a.1.total_cmp(&b.1)) else { break };
+        if least <= most_by_chance(left.len() as i64 - dimensions as i64) {
+            return out;
+        }
+        let off = |i: &usize| {
+            let (mean, variance) = fit.emulated(*i, &best);
+            let known = fit.known.whole[*i * targets.len() + *i];
+            residual(&targets[*i], mean).powi(2) / (variance + known)
+        };
+        let Some(worst) = (0..left.len()).max_by(|a, b| off(a).total_cmp(&off(b))) else { break };
+        out.push(task.targets[left.remove(worst)].name());
+    }
+    out
+}
+
+/// The distance of the nearest setting, each time that a nearer one was run.
+fn history(task: Task, branches: &[Branch], known: &[f64]) -> Vec<(usize, f64)> {
+    let mut nearest = f64::INFINITY;
+    let mut out = Vec::new();
+    for (i, place) in branches.iter().flat_map(|branch| &branch.places).enumerate() {
+        match measured(task.targets, place, known) {
+            Some(distance) if distance < nearest => {
+                nearest = distance;
+                out.push((i + 1, distance));
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// What an answer is made of.
+struct Found<'a> {
+    task: Task<'a>,
+    branch: &'a Branch,
+    look: &'a Look<'a>,
+    profiles: &'a [Profile],
+    chosen: &'a [Vec<usize>],
+    setting: &'a Setting,
+}
+
+impl Found<'_> {
+    fn deviation(&self, target: usize) -> f64 {
+        self.look.fit.known.whole[target * self.task.targets.len() + target].sqrt()
+    }
+
+    fn parameters(&self) -> Vec<FoundParameter> {
+        let values = self.task.space.values(self.setting);
+        let mut k = 0;
+        let mut out = Vec::new();
+        for (i, parameter) in self.task.space.parameters.iter().enumerate() {
+            out.push(match &parameter.range {
+                ParameterRange::Numbers(numbers) => {
+                    k += 1;
+                    self.number(k - 1, parameter.name(), numbers, self.setting[i])
+                }
+                ParameterRange::Choices(choices) => self.choice(i, parameter.name(), choices, &values[i]),
+            });
+        }
+        out
+    }
+
+    fn number(&self, k: usize, name: String, numbers: &NumberRange, best: f64) -> FoundParameter {
+        let profile = &self.profiles[k];
+        let (low, high) = profile.ends;
+        let (at_low, at_high) = (low <= 1e-6, high >= 1.0 - 1e-6);
+        let state = match (at_low, at_high) {
+            _ if high - low >= ALL => ParameterState::Undetermined,
+            (true, true) => ParameterState::Undetermined,
+            (true, false) => ParameterState::AtMost,
+            (false, true) => ParameterState::AtLeast,
+            (false, false) => ParameterState::Determined,
+        };
+        let whole = |number: f64, up: bool| match numbers.whole {
+            true if up => (number + 1e-6).floor().max(best),
+            true => (number - 1e-6).ceil().min(best),
+            false => number,
+        };
+        let ends = [whole(numbers.exact(low), false), whole(numbers.exact(high), true)];
+        let moved = |i: usize| self.branch.effects.get(i).is_some_and(|of| of[k] > 2.0 * self.deviation(i));
+        FoundParameter {
+            name,
+            best: numbers.show(best),
+            interval: ends.iter().map(|end| numbers.show(end_shown(*end, best))).collect(),
+            ends: Some(ends),
+            width: high - low,
+            state,
+            without_effect: !(0..self.task.targets.len()).any(moved),
+            profile: profile.curve.iter().map(|(share, distance)| (numbers.exact(*share), *distance)).collect(),
+        }
+    }
+
+    fn choice(&self, i: usize, name: String, choices: &[Value], best: &Value) -> FoundParameter {
+        let mut could: Vec<usize> = self.chosen.iter().map(|choice| choice[i]).collect();
+        could.sort_unstable();
+        could.dedup();
+        let state = match could.len() {
+            1 => ParameterState::Determined,
+            _ => ParameterState::Undetermined,
+        };
+        FoundParameter {
+            name,
+            best: best.to_label(),
+            width: could.len() as f64 / choices.len() as f64,
+            interval: could.into_iter().map(|place| choices[place].to_label()).collect(),
+            ends: None,
+            state,
+            without_effect: false,
+            profile: Vec::new(),
+        }
+    }
+
+    fn targets(&self, best: Option<&crate::fit::Place>) -> Vec<FoundTarget> {
+        let of = |(i, target): (usize, &Target)| {
+            let deviation = self.deviation(i);
+            let twin = best.and_then(|place| place.mean(i));
+            let effects = self.branch.effects.get(i);
+            FoundTarget {
+                metric: target.metric.clone(),
+                at: target.at.clone(),
+                value: target.value,
+                bound: target.bound,
+                printed: if let Known::Printed { half } = target.known { Some(half) } else { None },
+                deviation,
+                twin,
+                off: twin.map(|twin| residual(target, twin) / deviation),
+                says_nothing: effects.is_some_and(|of| of.iter().all(|effect| *effect <= 2.0 * deviation)),
+            }
+        };
+        self.task.targets.iter().enumerate().map(of).collect()
+    }
+
+    /// Settings within the intervals, each with its likelihood.
+    fn likely(&self, inflation: f64) -> Vec<(f64, Vec<f64>)> {
+        let within = Region(self.profiles.iter().map(|profile| profile.ends).collect());
+        let mut sequence = Sequence::new(within.0.len(), 0);
+        let mut all = vec![self.look.best.clone()];
+        all.extend((0..if within.0.is_empty() { 0 } else { LIKELY }).map(|_| within.at(&sequence.next_point())));
+        let weight =
+            |at: &Vec<f64>| (-(self.look.fit.distance(at) - self.look.least) / (2.0 * inflation)).exp().min(1.0);
+        all.into_iter().map(|at| (weight(&at), at)).collect()
+    }
+
+    /// Whether the interval of a number has one whole value.
+    fn is_one_value(&self, k: usize) -> bool {
+        let place = self.task.space.numbers()[k];
+        let (low, high) = self.profiles[k].ends;
+        let one = |numbers: &NumberRange| numbers.whole && numbers.exact(high) - numbers.exact(low) < 1.0;
+        self.task.space.parameters[place].numbers().is_some_and(one)
+    }
+
+    /// Some of them, as often as they are likely.
+    fn drawn(&self, likely: &[(f64, Vec<f64>)]) -> Vec<Setting> {
+        let whole: f64 = likely.iter().map(|(weight, _)| weight).sum();
+        let mut out = Vec::new();
+        let mut sum = 0.0;
+        for (weight, shares) in likely {
+            sum += weight;
+            while out.len() < DRAWN && sum >= whole * (out.len() as f64 + 0.5) / DRAWN as f64 {
+                out.push(self.task.space.setting(&self.branch.choice, shares));
+            }
+        }
+        out
+    }
+
+    /// Pairs of numbers that go together among the settings that could be meant.
+    fn tied(&self, likely: &[(f64, Vec<f64>)]) -> Vec<(String, String, f64)> {
+        let whole: f64 = likely.iter().map(|(weight, _)| weight).sum();
+        let squares: f64 = likely.iter().map(|(weight, _)| weight * weight).sum();
+        // Of a few settings nothing is said.
+        if whole * whole / squares < 20.0 {
+            return Vec::new();
+        }
+        let mean = |of: &dyn Fn(&[f64]) -> f64| likely.iter().map(|(w, at)| w * of(at)).sum::<f64>() / whole;
+        let numbers = self.task.space.numbers();
+        let mut out = Vec::new();
+        for a in 0..numbers.len() {
+            for b in 0..a {
+                let (ma, mb) = (mean(&|at| at[a]), mean(&|at| at[b]));
+                let (va, vb) = (mean(&|at| (at[a] - ma).powi(2)), mean(&|at| (at[b] - mb).powi(2)));
+                let both = mean(&|at| (at[a] - ma) * (at[b] - mb));
+                let correlation = both / (va * vb).sqrt();
+                if correlation.abs() > TOGETHER_ONLY && ![a, b].iter().any(|k| self.is_one_value(*k)) {
+                    let name = |k: usize| self.task.space.parameters[numbers[k]].name();
+                    out.push((name(b), name(a), correlation));
+                }
+            }
+        }
+        out
+    }
+
+    fn conflict(&self, found: &[FoundTarget]) -> Option<Conflict> {
+        let off = |i: &usize| found[*i].off.map_or(0.0, f64::abs);
+        let mut order: Vec<usize> = (0..found.len()).collect();
+        order.sort_by(|a, b| off(b).total_cmp(&off(a)));
+        let [a, b] = order.get(..2)?.try_into().ok()?;
+        let at = |place: &crate::fit::Place, i: usize| {
+            Some(residual(&self.task.targets[i], place.mean(i)?).abs() / self.deviation(i))
+        };
+        let settings = self.branch.places.iter().filter_map(|place| Some((at(place, a)?, at(place, b)?))).collect();
+        Some(Conflict { targets: [a, b].map(|i| self.task.targets[i].name()), settings })
+    }
+}
+
+/// An end with as many digits as the best value can use.
+fn end_shown(end: f64, best: f64) -> f64 {
+    let size = end.abs().max(best.abs());
+    if size == 0.0 {
+        return end;
+    }
+    let digits = (3.0 - size.log10().floor()).clamp(0.0, 12.0);
+    let factor = 10f64.powf(digits);
+    (end * factor).round() / factor
+}

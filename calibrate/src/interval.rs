@@ -1,0 +1,86 @@
+//! Intervals of parameters: how far one may be moved, the others following, before the distance grows by more than chance explains.
+
+use pktgen_records::student::quantile;
+
+use crate::fit::Fit;
+use crate::minimum::minimum;
+
+/// Places of a profile on each side of the best.
+const SIDE: usize = 16;
+/// Evaluations of the distance for one place.
+const STEPS: usize = 80;
+/// Width of an end, in widths of the region.
+const EXACT: f64 = 0.002;
+
+/// The profile of a number.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Profile {
+    /// Shares, and the least distance with the number there.
+    pub(crate) curve: Vec<(f64, f64)>,
+    /// Ends of the interval.
+    pub(crate) ends: (f64, f64),
+    /// Whether an end is that of the region, though not of the range.
+    pub(crate) open: (bool, bool),
+}
+
+/// How much the distance may grow: the 95 % quantile of F(1, ν) times `inflation`.
+pub(crate) fn allowed(freedom: f64, inflation: f64) -> f64 {
+    quantile(0.025, freedom.min(1e6)).powi(2) * inflation
+}
+
+/// The profile of number `k` around `best`, with further settings to begin from, and how much the distance may grow.
+pub(crate) fn profile(fit: &Fit, best: &[f64], others: &[Vec<f64>], k: usize, allowed: f64) -> Profile {
+    let region = &fit.region.0;
+    let (low, high) = region[k];
+    let mut least = fit.distance(best);
+    let at = |share: f64| -> f64 {
+        let mut bounds = region.clone();
+        bounds[k] = (share, share);
+        let mut near: Vec<&Vec<f64>> = others.iter().collect();
+        near.sort_by(|a, b| (a[k] - share).abs().total_cmp(&(b[k] - share).abs()));
+        let starts = std::iter::once(best).chain(near.iter().take(2).map(|it| it.as_slice()));
+        let from = |start: &[f64]| {
+            let mut start = start.to_vec();
+            start[k] = share;
+            minimum(|x| fit.distance(x), &start, &bounds, STEPS).1
+        };
+        starts.map(from).fold(f64::INFINITY, f64::min)
+    };
+    let place = |i: usize, end: f64| best[k] + (end - best[k]) * i as f64 / SIDE as f64;
+    let side = |end: f64| -> Vec<(f64, f64)> {
+        (1..=SIDE).map(|i| place(i, end)).filter(|share| *share != best[k]).map(|share| (share, at(share))).collect()
+    };
+    let (below, above) = (side(low), side(high));
+    // The profile may have found a better setting than the search.
+    least = below.iter().chain(&above).map(|(_, distance)| *distance).fold(least, f64::min);
+    let within = |distance: f64| distance - least <= allowed;
+    let end = |side: &[(f64, f64)], border: f64| -> (f64, bool) {
+        let Some(last) = side.iter().rposition(|(_, distance)| within(*distance)) else {
+            return match side.first() {
+                None => (border, false),
+                Some((out, _)) => (between(best[k], *out, (high - low) * EXACT, |x| within(at(x))), false),
+            };
+        };
+        match side.get(last + 1) {
+            None => (border, true),
+            Some((out, _)) => (between(side[last].0, *out, (high - low) * EXACT, |x| within(at(x))), false),
+        }
+    };
+    let ((from, at_low), (to, at_high)) = (end(&below, low), end(&above, high));
+    let curve =
+        below.iter().rev().copied().chain([(best[k], fit.distance(best))]).chain(above.iter().copied()).collect();
+    Profile { curve, ends: (from, to), open: (at_low && low > 1e-9, at_high && high < 1.0 - 1e-9) }
+}
+
+/// Where `within` ends between a share that is and one that is not.
+fn between(mut inside: f64, mut outside: f64, exact: f64, within: impl Fn(f64) -> bool) -> f64 {
+    while (outside - inside).abs() > exact {
+        let middle = (inside + outside) / 2.0;
+        if within(middle) {
+            inside = middle;
+        } else {
+            outside = middle;
+        }
+    }
+    (inside + outside) / 2.0
+}

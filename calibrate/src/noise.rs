@@ -1,0 +1,158 @@
+//! How far runs with other seeds differ, and with it how well a target's value is known.
+
+use crate::target::{Known, Target};
+use crate::twin::Evaluated;
+
+/// What correlations are multiplied with: they are estimates themselves, and metrics that say the same would else be believed twice.
+const SHRUNK: f64 = 0.95;
+
+/// Covariance of the targets over seeds, at one setting.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Noise {
+    /// Rows one after the other.
+    pub(crate) covariance: Vec<f64>,
+    /// Seeds of each setting.
+    pub(crate) seeds: usize,
+    /// For each target the part of its variance that a seed does not have in common at all settings.
+    pub(crate) own: Vec<f64>,
+}
+
+impl Noise {
+    /// From how the seeds of each setting differ.
+    pub(crate) fn of(targets: usize, evaluated: &[&Evaluated]) -> Self {
+        let seeds = evaluated.iter().flat_map(|one| one.values.iter().map(Vec::len)).max().unwrap_or(0);
+        let mut sums = vec![0.0; targets * targets];
+        let mut counts = vec![0.0f64; targets * targets];
+        for one in evaluated {
+            let left: Vec<Vec<Option<f64>>> = one.values.iter().map(|values| deviations(values)).collect();
+            for i in 0..targets {
+                for j in 0..=i {
+                    let products: Vec<f64> =
+                        left[i].iter().zip(&left[j]).filter_map(|(a, b)| Some((*a)? * (*b)?)).collect();
+                    if products.len() >= 2 {
+                        sums[i * targets + j] += products.iter().sum::<f64>();
+                        counts[i * targets + j] += products.len() as f64 - 1.0;
+                    }
+                }
+            }
+        }
+        let mut covariance = vec![0.0; targets * targets];
+        for i in 0..targets {
+            for j in 0..=i {
+                let shrunk = if i == j { 1.0 } else { SHRUNK };
+                let value = shrunk * sums[i * targets + j] / counts[i * targets + j].max(1.0);
+                covariance[i * targets + j] = value;
+                covariance[j * targets + i] = value;
+            }
+        }
+        let own = (0..targets).map(|target| own(evaluated, target)).collect();
+        Noise { covariance, seeds, own }
+    }
+
+    fn variance(&self, i: usize, targets: usize) -> f64 {
+        self.covariance[i * targets + i]
+    }
+
+    /// Covariance of what is known of the targets, before any emulator: of their values, and of the twin's mean over its seeds.
+    /// `floors` are deviations below which nothing is known; `scattered` are the variances of what emulators take for noise of single
+    /// settings: the same seeds have that part anew at each setting, so emulators average over it.
+    pub(crate) fn known(&self, targets: &[Target], floors: &[f64], scattered: &[f64]) -> KnownCovariance {
+        let n = targets.len();
+        let own: Vec<(f64, f64)> = (0..n)
+            .map(|i| match targets[i].known {
+                Known::Repeats { n: runs, deviation } => (deviation, runs as f64),
+                Known::Once | Known::Printed { .. } => (self.variance(i, n).sqrt(), 1.0),
+            })
+            .collect();
+        let mut values = vec![0.0; n * n];
+        for i in 0..n {
+            for j in 0..n {
+                let both = (self.variance(i, n) * self.variance(j, n)).sqrt();
+                // Points are measured apart.
+                let alike = match (i == j, targets[i].at == targets[j].at && both > 0.0) {
+                    (true, _) => 1.0,
+                    (false, true) => self.covariance[i * n + j] / both,
+                    (false, false) => 0.0,
+                };
+                values[i * n + j] = alike * own[i].0 * own[j].0 / (own[i].1 * own[j].1).sqrt();
+            }
+            if let Known::Printed { half } = targets[i].known {
+                // Of a uniform rounding error.
+                values[i * n + i] += half * half / 3.0;
+            }
+        }
+        let seeds = self.seeds.max(1) as f64;
+        // Of both estimates the smaller: what seeds have in common is rather over- than underestimated.
+        let common: Vec<f64> = (0..n)
+            .map(|i| {
+                let anew = scattered[i].min(self.own[i] / seeds);
+                (1.0 - anew * seeds / self.variance(i, n).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0).sqrt()
+            })
+            .collect();
+        let of_repeats = (0..n).map(|i| values[i * n + i]).collect();
+        let mut whole = values;
+        for i in 0..n {
+            (0..n).for_each(|j| whole[i * n + j] += common[i] * common[j] * self.covariance[i * n + j] / seeds);
+            whole[i * n + i] += floors[i] * floors[i];
+        }
+        KnownCovariance { whole, of_values: of_repeats }
+    }
+}
+
+/// See [`Noise::known`].
+#[derive(Debug, Clone)]
+pub(crate) struct KnownCovariance {
+    /// All of it.
+    pub(crate) whole: Vec<f64>,
+    /// Variances of the targets' own values.
+    pub(crate) of_values: Vec<f64>,
+}
+
+/// The variance of a target over seeds, without what each seed adds at all settings alike.
+fn own(evaluated: &[&Evaluated], target: usize) -> f64 {
+    let whole = |one: &&Evaluated| deviations(&one.values[target]).into_iter().collect::<Option<Vec<f64>>>();
+    let rows: Vec<Vec<f64>> = evaluated.iter().filter_map(whole).collect();
+    let seeds = rows.iter().map(Vec::len).min().unwrap_or(0);
+    if rows.len() < 2 || seeds < 2 {
+        return 0.0;
+    }
+    let alike = |seed: usize| rows.iter().map(|row| row[seed]).sum::<f64>() / rows.len() as f64;
+    let squares = |seed: usize| rows.iter().map(|row| (row[seed] - alike(seed)).powi(2)).sum::<f64>();
+    (0..seeds).map(squares).sum::<f64>() / ((rows.len() - 1) * (seeds - 1)) as f64
+}
+
+/// Differences from the mean.
+fn deviations(values: &[Option<f64>]) -> Vec<Option<f64>> {
+    let there: Vec<f64> = values.iter().flatten().copied().collect();
+    let mean = there.iter().sum::<f64>() / there.len().max(1) as f64;
+    values.iter().map(|value| value.map(|value| value - mean)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::PointLabels;
+
+    #[test]
+    fn noise_is_that_of_seeds_not_of_settings() {
+        let one = |values: [[f64; 3]; 2]| Evaluated {
+            setting: vec![],
+            values: values.iter().map(|row| row.iter().copied().map(Some).collect()).collect(),
+            invalid: 0,
+            why: None,
+        };
+        let all = [one([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]), one([[101.0, 102.0, 103.0], [5.0, 15.0, 25.0]])];
+        let noise = Noise::of(2, &all.iter().collect::<Vec<_>>());
+        assert_eq!((noise.covariance[0], noise.covariance[3], noise.seeds), (1.0, 100.0, 3));
+        assert!((noise.covariance[1] - 9.5).abs() < 1e-12);
+        let target =
+            |known| Target { metric: "m".into(), at: PointLabels::new(), value: 0.0, bound: None, known, weight: 1.0 };
+        let targets = [target(Known::Repeats { n: 4, deviation: 2.0 }), target(Known::Printed { half: 3.0 })];
+        // Both settings have the same differences: they are the seeds'.
+        assert_eq!(noise.own, [0.0, 0.0]);
+        let known = noise.known(&targets, &[0.5, 0.0], &[9.0, 9.0]);
+        // 2²/4, 1/3 and 0.5²; 100, 3²/3 and 100/3.
+        assert!((known.whole[0] - (1.0 + 1.0 / 3.0 + 0.25)).abs() < 1e-12);
+        assert!((known.whole[3] - (100.0 + 3.0 + 100.0 / 3.0)).abs() < 1e-12);
+    }
+}

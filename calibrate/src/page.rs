@@ -1,0 +1,297 @@
+//! A calibration as a page, as lines, and as an experiment file.
+
+use std::fmt::Write;
+
+use pktgen_core::printable::escape;
+use pktgen_records::human::show;
+use pktgen_report::chart::{Chart, Kind, Series};
+use pktgen_report::plot::figure;
+use pktgen_report::report::{SCROLLS, STYLE};
+use serde_json::json;
+
+use crate::answer::{Answer, FoundParameter, FoundTarget, ParameterState};
+use crate::predict::Prediction;
+
+/// What a calibration is about.
+#[derive(Debug, Clone)]
+pub struct Calibration {
+    /// The experiment's name.
+    pub experiment: String,
+    /// What found it.
+    pub tool: String,
+    /// Where targets are from.
+    pub to: Vec<String>,
+    /// Seeds of each setting.
+    pub seeds: u32,
+    /// Runs of each setting.
+    pub runs_each: usize,
+    /// Unit of each metric.
+    pub units: std::collections::BTreeMap<String, String>,
+    /// What a reader must know first.
+    pub notes: Vec<String>,
+    /// What was found.
+    pub answer: Answer,
+    /// What was predicted.
+    pub predictions: Vec<Prediction>,
+}
+
+impl Calibration {
+    /// Whether anything was determined, and the targets can be met together.
+    pub fn is_whole(&self) -> bool {
+        self.answer.together && self.answer.parameters.iter().any(|it| it.state != ParameterState::Undetermined)
+    }
+
+    /// What is to be said first.
+    pub fn verdict(&self) -> String {
+        let answer = &self.answer;
+        let determined = answer.parameters.iter().filter(|it| it.state != ParameterState::Undetermined).count();
+        if answer.targets.iter().all(|target| target.says_nothing) {
+            return "nothing is determined: no parameter moves a target by more than its noise; longer runs or more seeds would help".into();
+        }
+        let together = match answer.together {
+            true => "the targets can be met together",
+            false => "the targets cannot be met together",
+        };
+        format!("{together}; {determined} of {} parameters are determined", answer.parameters.len())
+    }
+
+    /// One sentence each: what limits the answer.
+    pub fn remarks(&self) -> Vec<String> {
+        let answer = &self.answer;
+        let mut out = self.notes.clone();
+        if !answer.settled {
+            out.push(format!(
+                "the search ended after {} settings, before it settled: calibrate.settings allows more",
+                answer.settings
+            ));
+        }
+        if answer.invalid > 0 {
+            out.push(format!("{} runs of the twin are invalid and were left out", answer.invalid));
+        }
+        if answer.inflation > 1.0 {
+            out.push(format!(
+                "intervals are {:.1} times as wide as the noise makes them, since the targets are farther off than it explains",
+                answer.inflation.sqrt()
+            ));
+        }
+        if !answer.left_out.is_empty() {
+            out.push(format!(
+                "without {} the others could be met together, by the emulators",
+                answer.left_out.join(" and ")
+            ));
+        }
+        for parameter in &answer.parameters {
+            if parameter.without_effect && parameter.ends.is_some() {
+                out.push(format!("{}: no target changes with it by more than its noise", parameter.name));
+            } else if parameter.state == ParameterState::Undetermined {
+                out.push(format!("{}: the targets do not determine it", parameter.name));
+            }
+        }
+        for target in answer.targets.iter().filter(|target| target.says_nothing) {
+            out.push(format!("{}: no parameter moves it by more than its noise", named(target)));
+        }
+        for (a, b, correlation) in &answer.tied {
+            out.push(format!("{a} and {b} are known together only (correlation {correlation:.2})"));
+        }
+        if self.seeds < 2 {
+            out.push("one seed: how far runs differ is not known".into());
+        }
+        out
+    }
+
+    /// The unit of a metric.
+    fn unit(&self, metric: &str) -> &str {
+        self.units.get(metric.split('/').next().unwrap_or(metric)).map_or("", String::as_str)
+    }
+
+    /// The tables as rows of cells, each with a head.
+    pub fn parameter_rows(&self) -> Vec<[String; 4]> {
+        let row = |it: &FoundParameter| [it.name.clone(), it.best.clone(), interval(it), state(it).to_owned()];
+        let head = ["parameter", "best", "95 %", ""].map(str::to_owned);
+        std::iter::once(head).chain(self.answer.parameters.iter().map(row)).collect()
+    }
+
+    /// Targets beside the twin.
+    pub fn target_rows(&self) -> Vec<[String; 4]> {
+        let row = |it: &FoundTarget| {
+            let unit = self.unit(&it.metric);
+            let twin = it.twin.map_or("–".to_owned(), |twin| show(unit, twin));
+            let off = it.off.map_or("–".to_owned(), |off| format!("{off:+.1}"));
+            [named(it), show(unit, it.value), twin, off]
+        };
+        let head = ["target", "value", "twin", "off, in deviations"].map(str::to_owned);
+        std::iter::once(head).chain(self.answer.targets.iter().map(row)).collect()
+    }
+
+    /// What was predicted.
+    pub fn prediction_rows(&self) -> Vec<[String; 5]> {
+        let row = |it: &Prediction| {
+            let unit = self.unit(&it.metric);
+            let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| show(unit, value));
+            let ends = |ends: Option<[f64; 2]>| {
+                ends.map_or("–".to_owned(), |[low, high]| format!("{} to {}", show(unit, low), show(unit, high)))
+            };
+            let at: Vec<_> = it.at.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+            let metric = if at.is_empty() { it.metric.clone() } else { format!("{} ({})", it.metric, at.join(", ")) };
+            [it.point.clone(), metric, number(it.value), ends(it.mean), ends(it.run)]
+        };
+        let head = ["point", "metric", "twin", "95 % of the mean", "95 % of one run"].map(str::to_owned);
+        std::iter::once(head).chain(self.predictions.iter().map(row)).collect()
+    }
+
+    /// Everything as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        json!({
+            "experiment": self.experiment,
+            "tool": self.tool,
+            "to": self.to,
+            "verdict": self.verdict(),
+            "whole": self.is_whole(),
+            "remarks": self.remarks(),
+            "seeds": self.seeds,
+            "runs_each": self.runs_each,
+            "answer": self.answer,
+            "predictions": self.predictions,
+        })
+    }
+
+    /// The page.
+    pub fn html(&self) -> String {
+        let title = format!("{}: calibrated", escape(&self.experiment));
+        let class = if self.is_whole() { "fine" } else { "invalid" };
+        let mut body = format!(
+            "<section class=\"verdict {class}\" aria-label=\"Verdict\"><p>{}</p>\n",
+            escape(&self.verdict().to_uppercase())
+        );
+        for remark in self.remarks() {
+            let _ = writeln!(body, "<p>{}</p>", escape(&remark));
+        }
+        let answer = &self.answer;
+        let _ = writeln!(
+            body,
+            "</section>\n<p class=\"about\">To {}: {} settings, {} runs each ({} seeds). Distance of the best {:.2}, of {} targets and {} parameters. {}</p>",
+            escape(&self.to.join(", ")),
+            answer.settings,
+            self.runs_each,
+            self.seeds,
+            answer.distance,
+            answer.targets.len(),
+            answer.parameters.len(),
+            escape(&self.tool)
+        );
+        table("Parameters", &self.parameter_rows(), &mut body);
+        table("Targets", &self.target_rows(), &mut body);
+        if !self.predictions.is_empty() {
+            table("Predictions", &self.prediction_rows(), &mut body);
+        }
+        body.push_str("<h2>Pictures</h2>\n<div class=\"charts\">\n");
+        self.charts().iter().for_each(|chart| body.push_str(&figure(chart)));
+        body.push_str("</div>\n");
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, \
+             initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n\
+             <body>\n<main>\n<h1>{title}</h1>\n{body}</main>\n</body>\n</html>\n"
+        )
+    }
+
+    /// Profiles, the way of the search, and what cannot be met together.
+    fn charts(&self) -> Vec<Chart> {
+        let answer = &self.answer;
+        let mut charts: Vec<Chart> =
+            answer.parameters.iter().filter(|it| !it.profile.is_empty()).map(|it| profile(it, answer)).collect();
+        let away = |distance: f64| distance.max(1e-3).log10();
+        charts.push(Chart {
+            picture: "calibration",
+            title: "The nearest setting after so many".into(),
+            x: ("settings".into(), ""),
+            y: ("log10 of the distance".into(), ""),
+            series: vec![Series {
+                name: "nearest".into(),
+                points: answer.progress.iter().map(|(n, distance)| (*n as f64, away(*distance))).collect(),
+                ..Series::default()
+            }],
+            ..Chart::default()
+        });
+        if let Some(conflict) = &answer.conflict {
+            let most = 30.0;
+            let mut front: Vec<(f64, f64)> = Vec::new();
+            let mut all: Vec<(f64, f64)> = conflict.settings.clone();
+            all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+            for (a, b) in all {
+                if front.last().is_none_or(|(_, least)| b < *least) {
+                    front.push((a.min(most), b));
+                }
+            }
+            front.iter_mut().for_each(|(_, b)| *b = b.min(most));
+            charts.push(Chart {
+                picture: "calibration",
+                title: "What cannot be met together".into(),
+                note: "Of the settings that were run those that no other is nearer in both; up to 30 deviations."
+                    .into(),
+                x: (format!("{}: deviations off", conflict.targets[0]), ""),
+                y: (format!("{}: deviations off", conflict.targets[1]), ""),
+                series: vec![Series { name: "nearest settings".into(), points: front, ..Series::default() }],
+                ..Chart::default()
+            });
+        }
+        charts
+    }
+}
+
+/// How a target is called.
+fn named(target: &FoundTarget) -> String {
+    let at: Vec<_> = target.at.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+    if at.is_empty() { target.metric.clone() } else { format!("{} ({})", target.metric, at.join(", ")) }
+}
+
+fn interval(parameter: &FoundParameter) -> String {
+    match (parameter.state, parameter.interval.as_slice()) {
+        (ParameterState::AtLeast, [low, _]) if parameter.ends.is_some() => format!("at least {low}"),
+        (ParameterState::AtMost, [_, high]) if parameter.ends.is_some() => format!("at most {high}"),
+        (_, [low, high]) if parameter.ends.is_some() => format!("{low} to {high}"),
+        (_, all) => all.join(", "),
+    }
+}
+
+fn state(parameter: &FoundParameter) -> &'static str {
+    match parameter.state {
+        ParameterState::Undetermined if parameter.without_effect => "without effect",
+        ParameterState::Undetermined => "undetermined",
+        ParameterState::AtLeast | ParameterState::AtMost => "one end is that of the range",
+        ParameterState::Determined => "",
+    }
+}
+
+/// How far the nearest setting is with each value of a parameter.
+fn profile(parameter: &FoundParameter, answer: &Answer) -> Chart {
+    let least = parameter.profile.iter().map(|(_, distance)| *distance).fold(f64::INFINITY, f64::min);
+    let most = 30.0 * answer.inflation;
+    let points: Vec<(f64, f64)> =
+        parameter.profile.iter().map(|(x, distance)| (*x, (distance - least).min(most))).collect();
+    let ends = parameter.ends.map_or(Vec::new(), |ends| ends.map(|end| (end, 0.0)).to_vec());
+    Chart {
+        picture: "calibration",
+        kind: Kind::Line,
+        title: parameter.name.clone(),
+        note: format!(
+            "How much farther from the targets the nearest setting is with each value; crosses: the interval of 95 %, {}.",
+            interval(parameter)
+        ),
+        x: ("value".into(), ""),
+        y: ("farther".into(), ""),
+        series: vec![Series { name: "profile".into(), points, marks: ends, ..Series::default() }],
+        ..Chart::default()
+    }
+}
+
+fn table<const N: usize>(title: &str, rows: &[[String; N]], out: &mut String) {
+    let cells = |row: &[String; N], tag: &str| -> String {
+        row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect()
+    };
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "<h2>{title}</h2>\n{SCROLLS}<div class=\"scroll\"><table>");
+    for (i, row) in rows.iter().enumerate() {
+        let _ = writeln!(out, "<tr>{}</tr>", cells(row, if i == 0 { "th" } else { "td" }));
+    }
+    out.push_str("</table></div>\n");
+}

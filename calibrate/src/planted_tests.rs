@@ -1,0 +1,103 @@
+//! Calibrations of functions whose parameters are known.
+
+use crate::answer::{Answer, calibrate};
+use crate::parameter::{NumberRange, Parameter, ParameterRange, Setting, Space};
+use crate::settings::{CalibrateKeys, SearchKind};
+use crate::target::{PointLabels, Target};
+use crate::twin::{Evaluated, Twin};
+use pktgen_core::Result;
+
+/// A function of a setting and a seed, and its first seed.
+struct Function<F>(F, u64);
+
+/// Seeds of each setting.
+const SEEDS: u64 = 3;
+
+impl<F: Fn(&[f64], u64) -> Vec<f64>> Twin for Function<F> {
+    fn evaluate(&mut self, settings: &[Setting]) -> Result<Vec<Evaluated>> {
+        let one = |setting: &Setting| {
+            let seeds: Vec<Vec<f64>> = (self.1..self.1 + SEEDS).map(|seed| (self.0)(setting, seed)).collect();
+            let targets = seeds.first().map_or(0, Vec::len);
+            let values = (0..targets).map(|i| seeds.iter().map(|values| Some(values[i])).collect()).collect();
+            Evaluated { setting: setting.clone(), values, invalid: 0, why: None }
+        };
+        Ok(settings.iter().map(one).collect())
+    }
+}
+
+/// Normal, the same for the same numbers.
+fn normal(seed: u64, which: u64) -> f64 {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ which.wrapping_mul(0xD1B5_4A32_D192_ED03);
+    let mut uniform = || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let (a, b) = (uniform().max(1e-300), uniform());
+    (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+}
+
+fn numbers(key: &str, from: f64, to: f64) -> Parameter {
+    let range = NumberRange { from, to, unit: String::new(), log: false, whole: false };
+    Parameter { key: key.into(), variant: None, range: ParameterRange::Numbers(range) }
+}
+
+fn keys() -> CalibrateKeys {
+    CalibrateKeys { seeds: 3, settings: 200, discrepancy: 1e-4, search: SearchKind::Emulator }
+}
+
+/// A queue: throughput, loss and delay by its rate, its room and the load beside it; with noise of seeds.
+fn queue(setting: &[f64], seed: u64) -> Vec<f64> {
+    let (rate, room, beside) = (setting[0], setting[1], setting[2]);
+    let noise = |which: u64, size: f64| size * normal(seed, which + (setting[0] * 1e3) as u64 % 7);
+    let load = (60.0 + beside) / rate;
+    let carried = 60.0 * (1.0 - (-1.0 / load).exp()) / (1.0 + (1.0 / room)) + noise(1, 0.15);
+    let delay = room / rate * load / (0.3 + load) * 10.0 + noise(2, 0.02);
+    let lost = load / (1.0 + load) / (1.0 + room / 8.0) + noise(3, 0.002);
+    vec![carried, delay, lost]
+}
+
+fn planted(truth: &[f64], repeats: u64, first: u64) -> (Answer, Vec<Target>) {
+    let space = Space {
+        parameters: vec![numbers("rate", 10.0, 100.0), numbers("room", 2.0, 64.0), numbers("beside", 0.0, 40.0)],
+    };
+    let runs: Vec<Vec<f64>> = (first..first + repeats).map(|seed| queue(truth, seed)).collect();
+    let metrics = ["carried", "delay", "lost"];
+    let target = |i: usize| {
+        let values: Vec<f64> = runs.iter().map(|values| values[i]).collect();
+        Target::measured(metrics[i], &PointLabels::new(), &values).expect("values")
+    };
+    let targets: Vec<Target> = (0..3).map(target).collect();
+    let mut twin = Function(queue, first + repeats);
+    (calibrate(&space, &targets, &keys(), &mut twin, &mut |_, _| {}).expect("an answer"), targets)
+}
+
+/// How many intervals of planted parameters cover them, and their median width.
+fn coverage(calibrations: u64) -> (usize, usize, f64, usize) {
+    let (mut covered, mut all, mut settings) = (0, 0, 0);
+    let mut widths = Vec::new();
+    for i in 0..calibrations {
+        let share = |which: u64| 0.15 + 0.7 * ((i * 7 + which * 3) % 11) as f64 / 10.0;
+        let truth = [10.0 + 90.0 * share(1), 2.0 + 62.0 * share(2), 40.0 * share(3)];
+        let (answer, _) = planted(&truth, 10, 1000 + 100 * i);
+        settings += answer.settings;
+        for (found, truth) in answer.parameters.iter().zip(truth) {
+            let [low, high] = found.ends.expect("numbers");
+            covered += usize::from((low..=high).contains(&truth));
+            all += 1;
+            widths.push(found.width);
+        }
+    }
+    widths.sort_by(f64::total_cmp);
+    (covered, all, widths[widths.len() / 2], settings / calibrations as usize)
+}
+
+#[test]
+fn intervals_cover_planted_parameters() {
+    let n = std::env::var("N").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
+    let (covered, all, width, settings) = coverage(n);
+    println!("{covered} of {all}, width {width:.3}, settings {settings}");
+    assert!(covered * 100 >= all * 80);
+}

@@ -1,0 +1,368 @@
+//! Which settings are run: first some that fill the ranges, then, wave by wave, those that could be meant by the targets and of which the
+//! emulators know least; the region shrinks to those. Every way to choose among choices is a branch of its own.
+
+use std::collections::HashSet;
+
+use pktgen_core::{Error, Result};
+
+use crate::cholesky::Cholesky;
+use crate::emulator::Region;
+use crate::fit::{Fit, Place, residual};
+use crate::minimum::minimum;
+use crate::parameter::Space;
+use crate::sequence::Sequence;
+use crate::settings::{CalibrateKeys, SearchKind};
+use crate::target::Target;
+use crate::twin::Twin;
+
+/// Settings that emulators are asked about in a wave.
+const ASKED: usize = 1500;
+/// Share of them that stays in the region at least, so that it shrinks by steps.
+const STAY: f64 = 0.05;
+/// How much farther than the nearest a setting may be that could still be meant.
+const PLAUSIBLE: f64 = 12.0;
+/// How much farther a branch may be before it is given up.
+const GIVEN_UP: f64 = 30.0;
+/// What emulators may add to the variances where a search has settled.
+const SURE: f64 = 0.12;
+/// Width of a region beyond what could be meant, on each side.
+const MARGIN: f64 = 0.15;
+/// Evaluations of the distance from one start.
+const STEPS: usize = 150;
+
+/// What is looked for, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Task<'a> {
+    pub(crate) space: &'a Space,
+    pub(crate) targets: &'a [Target],
+    pub(crate) keys: &'a CalibrateKeys,
+}
+
+/// One way to choose, and what was run of it.
+pub(crate) struct Branch {
+    pub(crate) choice: Vec<usize>,
+    pub(crate) region: Region,
+    pub(crate) places: Vec<Place>,
+    /// Target by number: how far the whole range moves the metric.
+    pub(crate) effects: Vec<Vec<f64>>,
+    /// Deviations below which nothing is known of a target.
+    pub(crate) floors: Vec<f64>,
+    /// The least distance that its emulators expect.
+    least: f64,
+    sequence: Sequence,
+    taken: HashSet<Vec<u64>>,
+    waves: usize,
+    settled: bool,
+}
+
+/// What emulators say of a region.
+pub(crate) struct Look<'a> {
+    pub(crate) fit: Fit<'a>,
+    /// The nearest setting.
+    pub(crate) best: Vec<f64>,
+    pub(crate) least: f64,
+    /// Others, the nearest first.
+    pub(crate) asked: Vec<(f64, Vec<f64>)>,
+}
+
+impl Look<'_> {
+    /// Settings that could be meant.
+    pub(crate) fn plausible(&self, farther: f64) -> Vec<Vec<f64>> {
+        let near = self.asked.iter().take_while(|(distance, _)| distance - self.least <= farther);
+        near.map(|(_, shares)| shares.clone()).collect()
+    }
+}
+
+impl Branch {
+    fn new(task: Task, choice: Vec<usize>) -> Self {
+        let dimensions = task.space.numbers().len();
+        Branch {
+            choice,
+            region: Region::whole(dimensions),
+            places: Vec::new(),
+            effects: Vec::new(),
+            floors: vec![0.0; task.targets.len()],
+            least: 0.0,
+            sequence: Sequence::new(dimensions, 0),
+            taken: HashSet::new(),
+            waves: 0,
+            settled: false,
+        }
+    }
+
+    /// The nearest setting that can be had: whole numbers are whole.
+    fn snapped(&self, task: Task, shares: &[f64]) -> Vec<f64> {
+        task.space.shares(&task.space.setting(&self.choice, shares))
+    }
+
+    /// Runs these, unless they were.
+    fn run(&mut self, task: Task, twin: &mut dyn Twin, shares: &[Vec<f64>]) -> Result<usize> {
+        let mut settings = Vec::new();
+        for one in shares {
+            let setting = task.space.setting(&self.choice, one);
+            if self.taken.insert(setting.iter().map(|number| number.to_bits()).collect()) {
+                settings.push(setting);
+            }
+        }
+        let found = twin.evaluate(&settings)?;
+        let place = |evaluated: crate::Evaluated| Place { shares: task.space.shares(&evaluated.setting), evaluated };
+        self.places.extend(found.into_iter().map(place));
+        Ok(settings.len())
+    }
+
+    /// Fills the region with `n` settings.
+    fn fill(&mut self, task: Task, twin: &mut dyn Twin, n: usize) -> Result<usize> {
+        let mut shares = Vec::new();
+        let mut new = HashSet::new();
+        // Of few whole numbers there are not so many.
+        for _ in 0..20 * n {
+            let next = self.sequence.next_point();
+            let at = self.snapped(task, &self.region.at(&next));
+            let key: Vec<u64> = task.space.setting(&self.choice, &at).iter().map(|number| number.to_bits()).collect();
+            if shares.len() < n && !self.taken.contains(&key) && new.insert(key) {
+                shares.push(at);
+            }
+        }
+        self.run(task, twin, &shares)
+    }
+
+    /// Asks emulators of what was run about the region.
+    pub(crate) fn look<'a>(&mut self, task: Task<'a>) -> Option<Look<'a>> {
+        let fit = Fit::of(self.region.clone(), task.targets, &self.places, &self.floors)?;
+        let mut sequence = Sequence::new(self.region.0.len(), self.waves as u32 + 1);
+        let mut shares: Vec<Vec<f64>> = (0..if self.region.0.is_empty() { 1 } else { ASKED })
+            .map(|_| self.snapped(task, &self.region.at(&sequence.next_point())))
+            .collect();
+        shares.extend(self.places.iter().map(|place| place.shares.clone()).filter(|at| self.region.holds(at, 0.0)));
+        let mut asked: Vec<(f64, Vec<f64>)> = shares.into_iter().map(|at| (fit.distance(&at), at)).collect();
+        asked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (mut least, mut best) = asked[0].clone();
+        for (_, start) in asked.iter().take(3) {
+            let (at, _) = minimum(|x| fit.distance(x), start, &self.region.0, STEPS);
+            let at = self.snapped(task, &at);
+            // Whole numbers stay where they are now.
+            let mut bounds = self.region.0.clone();
+            for (k, place) in task.space.numbers().into_iter().enumerate() {
+                if task.space.parameters[place].numbers().is_some_and(|numbers| numbers.whole) {
+                    bounds[k] = (at[k], at[k]);
+                }
+            }
+            let (at, distance) = minimum(|x| fit.distance(x), &at, &bounds, STEPS);
+            if distance < least {
+                (least, best) = (distance, at);
+            }
+        }
+        self.least = least;
+        if self.effects.is_empty() {
+            self.effects = effects(&fit, &asked);
+        }
+        Some(Look { fit, best, least, asked })
+    }
+
+    /// Shrinks the region to what could be meant, and runs there.
+    fn wave(&mut self, task: Task, twin: &mut dyn Twin, most: usize) -> Result<usize> {
+        let Some(look) = self.look(task) else {
+            // Too few settings have values.
+            return self.fill(task, twin, most);
+        };
+        let plausible = look.plausible(4.0);
+        let sure = |shares: &Vec<f64>| look.fit.unsure(shares);
+        let mean = plausible.iter().map(sure).sum::<f64>() / plausible.len().max(1) as f64;
+        self.settled = self.waves >= 2 && sure(&look.best) < SURE && mean < SURE && self.as_expected(&look);
+        if self.settled || self.region.0.is_empty() {
+            self.settled = true;
+            return Ok(0);
+        }
+        self.region = around(&look, task.space);
+        let wanted = (4 * self.region.0.len() + 4).min(most);
+        let shares = self.next(task, &look, wanted);
+        self.waves += 1;
+        let ran = self.run(task, twin, &shares)?;
+        // Nothing new is left in a region of few whole numbers.
+        self.settled = ran == 0;
+        Ok(ran)
+    }
+
+    /// Whether the emulators agree with what was run near the best.
+    fn as_expected(&self, look: &Look) -> bool {
+        let targets = self.floors.len();
+        let near = self.places.iter().filter(|place| {
+            self.region.holds(&place.shares, 0.0) && look.fit.distance(&place.shares) - look.least < PLAUSIBLE
+        });
+        let mut errors = Vec::new();
+        for place in near {
+            for i in 0..targets {
+                if let Some(mean) = place.mean(i) {
+                    let error = look.fit.emulated(i, &place.shares).0 - mean;
+                    errors.push(error * error / look.fit.known.whole[i * targets + i].max(f64::MIN_POSITIVE));
+                }
+            }
+        }
+        errors.is_empty() || errors.iter().sum::<f64>() / errors.len() as f64 <= 1.0
+    }
+
+    /// The best, and settings that could be meant: far from each other, and of which little is known.
+    fn next(&mut self, task: Task, look: &Look, wanted: usize) -> Vec<Vec<f64>> {
+        let points: Vec<Vec<f64>> = (0..400).map(|_| self.sequence.next_point()).collect();
+        let points = points.iter().map(|at| self.snapped(task, &self.region.at(at)));
+        let mut pool: Vec<(f64, Vec<f64>)> = points.map(|at| (look.fit.distance(&at), at)).collect();
+        pool.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let near = pool.iter().take_while(|(distance, _)| distance - look.least <= 2.0 * PLAUSIBLE).count();
+        pool.truncate(near.max(pool.len() / 3));
+        let pool: Vec<(f64, Vec<f64>)> = pool.into_iter().map(|(_, at)| (look.fit.unsure(&at) + 0.05, at)).collect();
+        let apart = |a: &[f64], b: &[f64]| -> f64 {
+            let each = self.region.0.iter().zip(a.iter().zip(b));
+            each.map(|((low, high), (a, b))| ((a - b) / (high - low).max(1e-9)).powi(2)).sum::<f64>().sqrt()
+        };
+        let mut chosen = vec![self.snapped(task, &look.best)];
+        let mut nearest: Vec<f64> = pool
+            .iter()
+            .map(|(_, at)| {
+                let ran = self.places.iter().map(|place| apart(&place.shares, at)).fold(f64::INFINITY, f64::min);
+                ran.min(apart(&chosen[0], at))
+            })
+            .collect();
+        while chosen.len() < wanted {
+            let worth = |i: &usize| pool[*i].0 * nearest[*i];
+            let Some(i) = (0..pool.len()).max_by(|a, b| worth(a).total_cmp(&worth(b))) else { break };
+            if nearest[i] <= 0.0 {
+                break;
+            }
+            let at = pool[i].1.clone();
+            nearest.iter_mut().zip(&pool).for_each(|(least, (_, other))| *least = least.min(apart(&at, other)));
+            chosen.push(at);
+        }
+        chosen
+    }
+
+    /// Widens the region by a half where it is `open`, and runs there.
+    pub(crate) fn widen(
+        &mut self,
+        task: Task,
+        twin: &mut dyn Twin,
+        open: &[(bool, bool)],
+        most: usize,
+    ) -> Result<usize> {
+        for ((low, high), (below, above)) in self.region.0.iter_mut().zip(open) {
+            let width = *high - *low;
+            *low = (*low - if *below { width / 2.0 } else { 0.0 }).max(0.0);
+            *high = (*high + if *above { width / 2.0 } else { 0.0 }).min(1.0);
+        }
+        let n = (4 * self.region.0.len() + 4).min(most);
+        self.fill(task, twin, n)
+    }
+}
+
+/// How far a setting that was run is from the targets; none where a metric has no value.
+pub(crate) fn measured(targets: &[Target], place: &Place, known: &[f64]) -> Option<f64> {
+    let left =
+        targets.iter().enumerate().map(|(i, target)| Some(residual(target, place.mean(i)?) * target.weight.sqrt()));
+    let mut left = left.collect::<Option<Vec<_>>>()?;
+    Some(Cholesky::of(known.to_vec(), targets.len())?.quadratic(&mut left))
+}
+
+/// For each target how far each number moves it over the region, at settings all over it.
+fn effects(fit: &Fit, asked: &[(f64, Vec<f64>)]) -> Vec<Vec<f64>> {
+    let targets = fit.known.of_values.len();
+    let bases: Vec<&Vec<f64>> = asked.iter().step_by((asked.len() / 40).max(1)).map(|(_, at)| at).collect();
+    let of = |target: usize, k: usize| {
+        let span = |base: &&Vec<f64>| {
+            let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+            for step in 0..=6 {
+                let mut at = (*base).clone();
+                at[k] = fit.region.0[k].0 + (fit.region.0[k].1 - fit.region.0[k].0) * f64::from(step) / 6.0;
+                let value = fit.emulated(target, &at).0;
+                (least, most) = (least.min(value), most.max(value));
+            }
+            most - least
+        };
+        bases.iter().map(span).sum::<f64>() / bases.len().max(1) as f64
+    };
+    (0..targets).map(|target| (0..fit.region.0.len()).map(|k| of(target, k)).collect()).collect()
+}
+
+/// The box around all settings that could be meant, with a margin.
+fn around(look: &Look, space: &Space) -> Region {
+    let far = look.plausible(PLAUSIBLE).len().max((look.asked.len() as f64 * STAY) as usize).max(1);
+    let near = look.asked.iter().take(far).map(|(_, at)| at).chain([&look.best]);
+    let mut region: Vec<(f64, f64)> = look.best.iter().map(|x| (*x, *x)).collect();
+    for at in near {
+        region.iter_mut().zip(at).for_each(|((low, high), x)| (*low, *high) = (low.min(*x), high.max(*x)));
+    }
+    for (k, place) in space.numbers().into_iter().enumerate() {
+        let step = match space.parameters[place].numbers() {
+            Some(numbers) if numbers.whole => (numbers.share(numbers.at(region[k].1) + 1.0) - region[k].1).abs() * 1.01,
+            _ => 1e-4,
+        };
+        let margin = (MARGIN * (region[k].1 - region[k].0)).max(step);
+        region[k] = ((region[k].0 - margin).max(0.0), (region[k].1 + margin).min(1.0));
+    }
+    Region(region)
+}
+
+/// Called with the settings that were run, and the most that may be.
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(usize, usize);
+
+/// Runs settings until the emulators are sure of what could be meant, or all that may be were run.
+pub(crate) fn search(task: Task, twin: &mut dyn Twin, progress: Progress) -> Result<Vec<Branch>> {
+    let mut branches: Vec<Branch> = task.space.choices().into_iter().map(|choice| Branch::new(task, choice)).collect();
+    let dimensions = task.space.numbers().len();
+    let most = task.keys.settings as usize;
+    let random = task.keys.search == SearchKind::Random;
+    let first = if random { most / branches.len() } else { (8 * dimensions + 4).min(most / branches.len()) };
+    if first < dimensions + 3 {
+        return Err(Error::config(format!(
+            "calibrate.settings = {most}: {} ways to choose and {dimensions} numbers need {} at least",
+            branches.len(),
+            branches.len() * (dimensions + 3)
+        )));
+    }
+    let mut ran = 0;
+    for branch in &mut branches {
+        // Emulators need some, at once would be too many for one sweep.
+        ran += branch.fill(task, twin, first)?;
+        progress(ran, most);
+    }
+    floors(task, &mut branches)?;
+    while !random && ran < most {
+        let nearest = branches.iter().map(|branch| branch.least).fold(f64::INFINITY, f64::min);
+        let mut any = false;
+        for branch in &mut branches {
+            if branch.settled || (branch.waves >= 1 && branch.least - nearest > GIVEN_UP) || ran >= most {
+                continue;
+            }
+            any = true;
+            ran += branch.wave(task, twin, most - ran)?;
+            progress(ran, most);
+        }
+        if !any {
+            break;
+        }
+    }
+    Ok(branches)
+}
+
+/// What is not known of a target in any case, by the discrepancy; refuses targets that no run has.
+fn floors(task: Task, branches: &mut [Branch]) -> Result<()> {
+    for (i, target) in task.targets.iter().enumerate() {
+        let values: Vec<f64> =
+            branches.iter().flat_map(|branch| branch.places.iter().filter_map(|place| place.mean(i))).collect();
+        let all: usize = branches.iter().map(|branch| branch.places.len()).sum();
+        if 2 * values.len() < all {
+            let places = || branches.iter().flat_map(|branch| &branch.places);
+            let why = places().find_map(|place| place.evaluated.why.clone());
+            return Err(Error::Invalid(format!(
+                "target {}: {} of {all} settings have a value of it{}",
+                target.name(),
+                values.len(),
+                why.map_or(String::new(), |why| format!("; a run is invalid: {why}"))
+            )));
+        }
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let spread = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt();
+        let floor = task.keys.discrepancy * target.value.abs().max(spread);
+        let least = 1e-9 * target.value.abs().max(spread).max(f64::MIN_POSITIVE.sqrt());
+        branches.iter_mut().for_each(|branch| branch.floors[i] = floor.max(least));
+    }
+    Ok(())
+}

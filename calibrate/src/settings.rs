@@ -1,0 +1,105 @@
+//! `[calibrate]`: parameters with their ranges, targets, and how much may be run.
+
+use pktgen_core::config::{Document, Value, settings};
+use pktgen_core::{Error, Result};
+
+use crate::parameter::{Parameter, Space};
+use crate::target::WantedTarget;
+
+/// How settings to run are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchKind {
+    /// By emulators of the metrics.
+    Emulator,
+    /// By filling the space.
+    Random,
+}
+
+settings! {
+    /// The plain keys of `[calibrate]`.
+    #[derive(Debug, Clone, Copy)]
+    pub struct CalibrateKeys {
+        /// Runs of each setting and point, with the same seeds everywhere: those of the sweep, and the ones that follow.
+        seeds: u32 = 3 in 1..=1000, "two tell how much runs differ";
+        /// Most settings that are run.
+        settings: u32 = 200 in 1..=100_000;
+        /// Share of a target's value by which the experiment may differ from what it stands for, whatever its settings.
+        discrepancy: f64 = 0.001 in 0.0..1.0;
+        /// How settings to run are found.
+        search: SearchKind = "emulator" of [
+            ("emulator", SearchKind::Emulator, "emulators of the metrics say where to look"),
+            ("random", SearchKind::Random, "the space is filled evenly, for comparison")
+        ];
+    }
+}
+
+/// What `[calibrate]` says.
+#[derive(Debug, Clone)]
+pub struct CalibrateSettings {
+    /// The plain keys.
+    pub keys: CalibrateKeys,
+    /// The parameters.
+    pub space: Space,
+    /// The targets that are named.
+    pub targets: Vec<WantedTarget>,
+    /// Metrics of what is measured that are targets; empty for those of the report.
+    pub metrics: Vec<String>,
+    /// Points to predict.
+    pub predict: Vec<PredictPoint>,
+}
+
+/// A point that was not measured: keys with their values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictPoint {
+    /// `key=value`s.
+    pub set: Vec<(String, Value)>,
+}
+
+impl PredictPoint {
+    /// Of `key=value`s with commas between them.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = || Error::config(format!("--predict {text}: write KEY=VALUE, several with commas between them"));
+        let mut layer = Document::parse("", "--predict")?;
+        let mut set = Vec::new();
+        for part in text.split(',') {
+            let (key, _) = part.split_once('=').ok_or_else(wrong)?;
+            layer.overlay(std::iter::empty(), &[part.to_owned()])?;
+            set.push((key.trim().to_owned(), layer.get(key.trim()).cloned().ok_or_else(wrong)?));
+        }
+        Ok(PredictPoint { set })
+    }
+
+    /// How it is called.
+    pub fn name(&self) -> String {
+        let each: Vec<_> = self.set.iter().map(|(key, value)| format!("{key}={}", value.to_label())).collect();
+        each.join(", ")
+    }
+}
+
+impl CalibrateSettings {
+    /// What an experiment says.
+    pub fn of(document: &mut Document) -> Result<Self> {
+        let mut section = document.section("calibrate")?;
+        let keys = CalibrateKeys::read(&mut section)?;
+        let metrics = section.get_list("metrics", &[])?;
+        let place = |key: &str, i: usize| format!("{} {}", section.place(key), i + 1);
+        let places = ["parameters", "targets"].map(|key| (0..1000).map(|i| place(key, i)).collect::<Vec<_>>());
+        let mut parameters = Vec::new();
+        for (table, place) in section.get_tables("parameters")?.into_iter().zip(&places[0]) {
+            parameters.push(Parameter::read(table, place)?);
+        }
+        let mut targets = Vec::new();
+        for (table, place) in section.get_tables("targets")?.into_iter().zip(&places[1]) {
+            targets.push(WantedTarget::read(table, place)?);
+        }
+        let predict = section.get_tables("predict")?.into_iter().map(|set| PredictPoint { set }).collect();
+        document.close(section)?;
+        if parameters.is_empty() {
+            return Err(Error::config(format!(
+                "{}: no parameters; name them in [[calibrate.parameters]], each with key, from and to",
+                document.name()
+            )));
+        }
+        Ok(CalibrateSettings { keys, space: Space { parameters }, targets, metrics, predict })
+    }
+}

@@ -1,0 +1,123 @@
+//! Where targets come from: published values of the experiment, runs that were measured, or captures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use pktgen_core::{Error, Result};
+use pktgen_realtime::run::Experiment;
+use pktgen_records::{Line, Options};
+use pktgen_report::SweepData;
+use pktgen_report::sweep::data::{describe, name_of};
+
+use crate::target::{PointLabels, Target};
+
+/// The word for published values.
+const PAPER: &str = "paper";
+
+/// What targets are taken from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TargetSource {
+    /// The published values of the experiment.
+    Paper,
+    /// A run dir, or a folder of runs.
+    Runs(PathBuf),
+    /// A capture at the server: a repeat.
+    Capture(PathBuf),
+}
+
+impl TargetSource {
+    /// What a user wrote.
+    pub fn named(text: &Path) -> Result<Self> {
+        if text == Path::new(PAPER) {
+            return Ok(TargetSource::Paper);
+        }
+        if text.join("sweep.json").exists() || text.join("manifest.json").exists() {
+            return Ok(TargetSource::Runs(text.to_owned()));
+        }
+        if text.is_file() {
+            return Ok(TargetSource::Capture(text.to_owned()));
+        }
+        Err(Error::config(format!(
+            "--to {}: neither \"{PAPER}\", nor a run dir or a folder of runs, nor a capture",
+            text.display()
+        )))
+    }
+}
+
+/// Measured values: metric and point → a value per repeat.
+#[derive(Debug, Default)]
+pub struct MeasuredValues {
+    values: BTreeMap<(PointLabels, String), Vec<f64>>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+impl MeasuredValues {
+    /// Adds all valid runs in `dir`.
+    pub fn add_runs(&mut self, dir: &Path, experiment: &Experiment, options: Options) -> Result<()> {
+        let data = SweepData::open_with(dir, options, &mut |_, _| {})?;
+        let axes: BTreeSet<&str> = experiment.axes().iter().map(|(axis, _)| axis.as_str()).collect();
+        let mut labels_seen = BTreeSet::new();
+        for run in &data.runs {
+            if !run.validity.is_valid() {
+                self.notes.push(format!("{} is invalid and no target: {}", name_of(run), run.validity.why()));
+                continue;
+            }
+            let labels: PointLabels = run
+                .labels
+                .iter()
+                .filter(|(axis, _)| axes.contains(axis.as_str()))
+                .map(|(a, v)| (a.clone(), v.clone()))
+                .collect();
+            let fits = |own: &BTreeMap<String, String>| labels.iter().all(|(axis, value)| own.get(axis) == Some(value));
+            if !experiment.runs.iter().any(|own| fits(&own.labels)) {
+                return Err(Error::config(format!(
+                    "{}: {} is at {}, and the experiment has no such point",
+                    dir.display(),
+                    name_of(run),
+                    describe(&labels)
+                )));
+            }
+            labels_seen.insert(describe(&run.labels));
+            if axes.is_empty() && labels_seen.len() > 1 {
+                return Err(Error::config(format!(
+                    "{}: runs at {} points, and the experiment has one; give the folder of one point, or sweep the same axes",
+                    dir.display(),
+                    labels_seen.len()
+                )));
+            }
+            for (metric, value) in run.scalars.iter().filter(|(_, value)| value.is_finite()) {
+                self.values.entry((labels.clone(), metric.clone())).or_default().push(*value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the numbers of a capture, of the one point that the experiment has.
+    pub fn add_lines(&mut self, lines: &[Line]) {
+        for line in lines {
+            if let (Some(metric), Some(value)) = (line.key(), line.value.filter(|value| value.is_finite())) {
+                self.values.entry((PointLabels::new(), metric)).or_default().push(value);
+            }
+        }
+    }
+
+    /// The targets: these metrics of every point, as far as they were measured.
+    pub fn targets(&mut self, metrics: &[String]) -> Vec<Target> {
+        let mut targets = Vec::new();
+        for metric in metrics {
+            let own = self.values.iter().filter(|((_, name), _)| name == metric);
+            let before = targets.len();
+            targets.extend(own.filter_map(|((at, _), values)| Target::measured(metric, at, values)));
+            if targets.len() == before {
+                self.notes.push(format!("{metric} was not measured and is no target"));
+            }
+        }
+        targets
+    }
+
+    /// The metrics that were measured.
+    pub fn metrics(&self) -> BTreeSet<&str> {
+        self.values.keys().map(|(_, metric)| metric.as_str()).collect()
+    }
+}

@@ -1,0 +1,247 @@
+//! A target: a metric, the value that it should have, and how well that value is known.
+
+use std::collections::{BTreeMap, HashSet};
+
+use pktgen_core::config::Value;
+use pktgen_core::record::{Bound, Published};
+use pktgen_core::{Error, Result};
+use pktgen_records::stats::mean;
+
+/// Axis → value of the runs that a target belongs to.
+pub type PointLabels = BTreeMap<String, String>;
+
+/// A metric of one point of the experiment, and what it should be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// The metric, as reports name it.
+    pub metric: String,
+    /// The point's labels, or those of them that tell it from others.
+    pub at: PointLabels,
+    /// What it should be.
+    pub value: f64,
+    /// The value is a bound only.
+    pub bound: Option<Bound>,
+    /// How well it is known.
+    pub known: Known,
+    /// How much it counts.
+    pub weight: f64,
+}
+
+/// How well the value of a target is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Known {
+    /// The mean of so many runs, with their standard deviation.
+    Repeats {
+        /// How many.
+        n: usize,
+        /// Their standard deviation.
+        deviation: f64,
+    },
+    /// One run, of which it is not known how far runs differ: as far as those of the twin.
+    Once,
+    /// A printed number: one run, to within this much.
+    Printed {
+        /// Half of the unit of its last digit.
+        half: f64,
+    },
+}
+
+impl Target {
+    /// How it is called: the metric, and the point.
+    pub fn name(&self) -> String {
+        let at: Vec<_> = self.at.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+        if at.is_empty() { self.metric.clone() } else { format!("{} ({})", self.metric, at.join(", ")) }
+    }
+
+    /// Of published rows: every value of every row.
+    pub fn published(rows: &[Published]) -> Vec<Target> {
+        let of = |row: &Published| {
+            let (at, bound) = (row.at.clone(), row.bound);
+            let target = move |(metric, value): (&String, &f64)| Target {
+                metric: metric.clone(),
+                at: at.clone(),
+                value: *value,
+                bound,
+                known: Known::Printed { half: half_digit(*value) },
+                weight: 1.0,
+            };
+            row.values.iter().map(target).collect::<Vec<_>>()
+        };
+        rows.iter().flat_map(of).collect()
+    }
+
+    /// Of the values of repeated runs.
+    pub(crate) fn measured(metric: &str, at: &PointLabels, values: &[f64]) -> Option<Target> {
+        let value = mean(values)?;
+        let squares: f64 = values.iter().map(|it| (it - value).powi(2)).sum();
+        let n = values.len();
+        let known = match n {
+            1 => Known::Once,
+            _ => Known::Repeats { n, deviation: (squares / (n - 1) as f64).sqrt() },
+        };
+        Some(Target { metric: metric.to_owned(), at: at.clone(), value, bound: None, known, weight: 1.0 })
+    }
+}
+
+/// What `[[calibrate.targets]]` says of a target: what is not said comes from what is measured or published.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WantedTarget {
+    /// The metric.
+    pub metric: String,
+    /// Labels of its point.
+    pub at: PointLabels,
+    value: Option<f64>,
+    deviation: Option<f64>,
+    repeats: usize,
+    precision: Option<f64>,
+    weight: f64,
+}
+
+impl WantedTarget {
+    /// Reads an entry of `[[calibrate.targets]]`.
+    pub(crate) fn read(table: Vec<(String, Value)>, place: &str) -> Result<Self> {
+        let mut wanted = WantedTarget {
+            metric: String::new(),
+            at: PointLabels::new(),
+            value: None,
+            deviation: None,
+            repeats: 1,
+            precision: None,
+            weight: 1.0,
+        };
+        for (name, value) in table {
+            let number = match &value {
+                Value::Integer(n) => Some(*n as f64),
+                Value::Float(x) if x.is_finite() => Some(*x),
+                _ => None,
+            };
+            match (name.as_str(), number, &value) {
+                ("metric", _, Value::Text(text)) => wanted.metric = text.clone(),
+                ("value", Some(x), _) => wanted.value = Some(x),
+                ("deviation", Some(x), _) if x >= 0.0 => wanted.deviation = Some(x),
+                ("precision", Some(x), _) if x > 0.0 => wanted.precision = Some(x),
+                ("weight", Some(x), _) if x > 0.0 => wanted.weight = x,
+                ("repeats", Some(x), Value::Integer(_)) if x >= 1.0 => wanted.repeats = x as usize,
+                (name, ..) if name.starts_with("at.") => {
+                    wanted.at.insert(name["at.".len()..].to_owned(), value.to_label());
+                }
+                (name, ..) => {
+                    return Err(Error::config(format!(
+                        "{place}: {name} = {}; a target has metric, and may have at, value, deviation (of single runs), repeats, \
+                         precision and weight, which are positive numbers",
+                        value.to_toml()
+                    )));
+                }
+            }
+        }
+        if wanted.metric.is_empty() {
+            return Err(Error::config(format!("{place}: a target has no metric; write metric = \"throughput_bps\"")));
+        }
+        Ok(wanted)
+    }
+
+    /// The target, with what `found` has of it.
+    fn with(&self, found: Option<&Target>) -> Result<Target> {
+        let name = Target { at: self.at.clone(), ..Target::named(&self.metric) }.name();
+        let Some(value) = self.value.or(found.map(|target| target.value)) else {
+            return Err(Error::config(format!(
+                "target {name} has no value: nothing that --to names has one; write value = in [[calibrate.targets]], or take it out"
+            )));
+        };
+        let known = match (self.deviation, self.precision, found) {
+            (Some(deviation), ..) => Known::Repeats { n: self.repeats, deviation },
+            (None, Some(half), _) => Known::Printed { half },
+            (None, None, Some(found)) if self.value.is_none() => found.known,
+            _ => Known::Once,
+        };
+        let at = found.map_or(&self.at, |target| &target.at).clone();
+        let bound = found.and_then(|target| target.bound);
+        Ok(Target { metric: self.metric.clone(), at, value, bound, known, weight: self.weight })
+    }
+}
+
+impl Target {
+    fn named(metric: &str) -> Self {
+        let (at, known) = (PointLabels::new(), Known::Once);
+        Target { metric: metric.to_owned(), at, value: 0.0, bound: None, known, weight: 1.0 }
+    }
+}
+
+/// The targets of `found` that are `wanted`; all of them where nothing is.
+pub fn choose(wanted: &[WantedTarget], found: Vec<Target>) -> Result<Vec<Target>> {
+    let targets = if wanted.is_empty() {
+        found
+    } else {
+        let of = |wanted: &WantedTarget| {
+            let fits = |target: &&Target| {
+                target.metric == wanted.metric
+                    && wanted.at.iter().all(|(axis, value)| target.at.get(axis) == Some(value))
+            };
+            let mut fitting = found.iter().filter(fits).peekable();
+            match fitting.peek() {
+                None => Ok(vec![wanted.with(None)?]),
+                Some(_) => fitting.map(|target| wanted.with(Some(target))).collect(),
+            }
+        };
+        wanted.iter().map(of).collect::<Result<Vec<_>>>()?.concat()
+    };
+    if targets.is_empty() {
+        return Err(Error::config(
+            "there are no targets: give --to (paper, a run dir, a folder of runs, or a capture), or [[calibrate.targets]] with values",
+        ));
+    }
+    let mut seen = HashSet::new();
+    for target in &targets {
+        if !seen.insert(target.name()) {
+            return Err(Error::config(format!("target {} is there twice", target.name())));
+        }
+    }
+    Ok(targets)
+}
+
+/// Half of the unit of the last digit of a number, as it is shortest written.
+fn half_digit(value: f64) -> f64 {
+    let text = format!("{value}");
+    let digits = text.split_once('.').map_or(0, |(_, part)| part.len());
+    0.5 * 10f64.powi(-(digits as i32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printed_number_is_known_to_half_of_its_last_digit() {
+        assert_eq!((half_digit(0.11), half_digit(6109.0), half_digit(0.5)), (0.005, 0.5, 0.05));
+    }
+
+    #[test]
+    fn repeats_have_a_mean_and_a_deviation() {
+        let target = Target::measured("loss", &PointLabels::new(), &[1.0, 2.0, 3.0]).unwrap();
+        assert_eq!((target.value, target.known), (2.0, Known::Repeats { n: 3, deviation: 1.0 }));
+        assert_eq!(Target::measured("loss", &PointLabels::new(), &[1.0]).unwrap().known, Known::Once);
+        assert!(Target::measured("loss", &PointLabels::new(), &[]).is_none());
+    }
+
+    #[test]
+    fn what_is_wanted_completes_what_was_found() {
+        let found = Target::measured("loss", &PointLabels::from([("rate".into(), "1".into())]), &[0.25]).unwrap();
+        let read = |entries: &[(&str, Value)]| {
+            WantedTarget::read(entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(), "x:1")
+        };
+        let heavy = read(&[("metric", "loss".into()), ("weight", Value::Integer(4))]).unwrap();
+        let chosen = choose(&[heavy], vec![found.clone()]).unwrap();
+        assert_eq!((chosen[0].value, chosen[0].weight, chosen[0].at.len()), (0.25, 4.0, 1));
+        let other = read(&[("metric", "received".into())]).unwrap();
+        let message = choose(std::slice::from_ref(&other), vec![found.clone()]).unwrap_err().to_string();
+        assert!(message.starts_with("target received has no value"), "{message}");
+        let own =
+            read(&[("metric", "received".into()), ("value", Value::Integer(9)), ("deviation", Value::Integer(1))]);
+        assert_eq!(choose(&[own.unwrap()], vec![]).unwrap()[0].known, Known::Repeats { n: 1, deviation: 1.0 });
+        assert!(choose(&[], vec![]).unwrap_err().to_string().contains("no targets"));
+        assert!(choose(&[], vec![found.clone(), found]).unwrap_err().to_string().contains("twice"));
+        for wrong in [("weight", Value::Integer(0)), ("valu", Value::Integer(1)), ("precision", "a".into())] {
+            assert!(read(&[wrong]).unwrap_err().to_string().contains("a target has metric"));
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! The twin: the experiment at a setting of its parameters, run with several seeds, and what the targets' metrics were.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use pktgen_core::config::{Entry, Origin, Run};
+use pktgen_core::record::digest::hex;
+use pktgen_core::{Error, Result};
+use pktgen_realtime::run::Experiment;
+use pktgen_records::Options;
+use pktgen_report::SweepData;
+use pktgen_report::sweep::data::RunSummary;
+use serde::{Deserialize, Serialize};
+
+use crate::parameter::{Setting, Space};
+use crate::target::{PointLabels, Target};
+
+/// Settings in one sweep: a kill loses no more.
+const AT_ONCE: usize = 8;
+/// The label that tells settings apart within a sweep.
+const LABEL: &str = "setting";
+/// What was run.
+const FILE: &str = "evaluations.jsonl";
+const VERSION: u32 = 1;
+
+/// Returns whether a calibration has begun in `dir`.
+pub fn is_in(dir: &Path) -> bool {
+    dir.join(FILE).exists()
+}
+
+/// What came of one setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evaluated {
+    /// The setting.
+    #[serde(with = "exact")]
+    pub setting: Setting,
+    /// For each target a value per seed; none where the run has none, or is invalid.
+    #[serde(with = "exact")]
+    pub values: Vec<Vec<Option<f64>>>,
+    /// Runs that may not be used.
+    pub invalid: usize,
+    /// Why the first of them may not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Numbers as texts: read again they are the same to the last bit.
+mod exact {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Lists of numbers, one within the other.
+    pub(super) trait Written: Sized {
+        type Text: Serialize + for<'a> Deserialize<'a>;
+
+        fn text(&self) -> Self::Text;
+
+        fn read(text: &Self::Text) -> Option<Self>;
+    }
+
+    impl Written for f64 {
+        type Text = String;
+
+        fn text(&self) -> String {
+            self.to_string()
+        }
+
+        fn read(text: &String) -> Option<f64> {
+            text.parse().ok()
+        }
+    }
+
+    impl Written for Option<f64> {
+        type Text = Option<String>;
+
+        fn text(&self) -> Option<String> {
+            self.as_ref().map(f64::to_string)
+        }
+
+        fn read(text: &Option<String>) -> Option<Self> {
+            text.as_ref().map_or(Some(None), |text| text.parse().ok().map(Some))
+        }
+    }
+
+    impl<T: Written> Written for Vec<T> {
+        type Text = Vec<T::Text>;
+
+        fn text(&self) -> Self::Text {
+            self.iter().map(Written::text).collect()
+        }
+
+        fn read(text: &Self::Text) -> Option<Self> {
+            text.iter().map(T::read).collect()
+        }
+    }
+
+    pub(super) fn serialize<T: Written, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        value.text().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, T: Written, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+        let text = T::Text::deserialize(deserializer)?;
+        T::read(&text).ok_or_else(|| D::Error::custom("a number cannot be read"))
+    }
+}
+
+/// What runs settings.
+pub trait Twin {
+    /// Runs these, or remembers them, in this order.
+    fn evaluate(&mut self, settings: &[Setting]) -> Result<Vec<Evaluated>>;
+}
+
+/// The first line of what was run.
+#[derive(Debug, Serialize, Deserialize, PartialEq)]
+struct Head {
+    version: u32,
+    tool: String,
+    digest: String,
+}
+
+/// An experiment as a twin. What was run is kept in a file, so that a calibration that was killed goes on.
+pub struct ExperimentTwin<'a> {
+    experiment: Experiment,
+    space: &'a Space,
+    targets: &'a [Target],
+    dir: PathBuf,
+    jobs: usize,
+    options: Options,
+    stop: &'a AtomicBool,
+    known: HashMap<Vec<u64>, Evaluated>,
+    file: File,
+    /// Settings remembered from before.
+    pub remembered: usize,
+}
+
+/// How a twin is run.
+#[derive(Clone, Copy)]
+pub struct TwinPlan<'a> {
+    /// Its parameters.
+    pub space: &'a Space,
+    /// What is measured.
+    pub targets: &'a [Target],
+    /// Seeds of each point.
+    pub seeds: u32,
+    /// Runs at once.
+    pub jobs: usize,
+    /// How runs are analysed.
+    pub options: Options,
+    /// Set when the user requests a stop.
+    pub stop: &'a AtomicBool,
+}
+
+impl<'a> ExperimentTwin<'a> {
+    /// Keeps of `experiment` the points that targets are of, and goes on with what is in `dir`; `identity` says what must be the same
+    /// for that.
+    pub fn open(mut experiment: Experiment, plan: TwinPlan<'a>, dir: &Path, identity: &str) -> Result<Self> {
+        check(&experiment, plan.space)?;
+        experiment.runs = chosen(&experiment, plan.targets, plan.seeds)?;
+        fs::create_dir_all(dir).map_err(Error::io("create folder", dir))?;
+        let path = dir.join(FILE);
+        let tool = format!("pktgen {}", env!("CARGO_PKG_VERSION"));
+        let head = Head { version: VERSION, tool, digest: hex(identity.as_bytes()) };
+        let known = remembered(&path, &head)?;
+        let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io("open", &path))?;
+        if known.is_none() {
+            line(&mut file, &path, &head)?;
+        }
+        let known = known.unwrap_or_default();
+        Ok(ExperimentTwin {
+            experiment,
+            space: plan.space,
+            targets: plan.targets,
+            dir: dir.to_owned(),
+            jobs: plan.jobs,
+            options: plan.options,
+            stop: plan.stop,
+            remembered: known.len(),
+            known: known.into_iter().map(|one| (key(&one.setting), one)).collect(),
+            file,
+        })
+    }
+
+    /// Runs of each setting.
+    pub fn runs_each(&self) -> usize {
+        self.experiment.runs.len()
+    }
+
+    fn run(&mut self, settings: &[Setting]) -> Result<()> {
+        let mut experiment = self.experiment.clone();
+        experiment.runs.clear();
+        for (i, setting) in settings.iter().enumerate() {
+            experiment.runs.extend(self.experiment.runs.iter().map(|run| self.space.applied(run, i, setting)));
+        }
+        let folder = self.dir.join("runs");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(Error::io("remove", &folder))?;
+        }
+        let finished = experiment.execute(&folder, self.jobs, self.stop, &|_, _| {})?;
+        if finished.len() < experiment.runs.len() || self.stop.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(Error::Invalid(format!("stopped; the same command with --out {} goes on", self.dir.display())));
+        }
+        let data = SweepData::open_with(&folder, self.options, &mut |_, _| {})?;
+        for (i, setting) in settings.iter().enumerate() {
+            let own = i.to_string();
+            let runs: Vec<&RunSummary> = data.runs.iter().filter(|run| run.labels.get(LABEL) == Some(&own)).collect();
+            let one = self.read(setting, &runs);
+            line(&mut self.file, &self.dir.join(FILE), &one)?;
+            self.known.insert(key(setting), one);
+        }
+        fs::remove_dir_all(&folder).map_err(Error::io("remove", &folder))
+    }
+
+    fn read(&self, setting: &Setting, runs: &[&RunSummary]) -> Evaluated {
+        let value = |target: &Target, run: &&&RunSummary| {
+            run.scalars.get(&target.metric).copied().filter(|value| value.is_finite() && run.validity.is_valid())
+        };
+        let values = |target: &Target| {
+            runs.iter().filter(|run| fits(&target.at, &run.labels)).map(|run| value(target, &run)).collect()
+        };
+        let mut invalid = runs.iter().filter(|run| !run.validity.is_valid()).peekable();
+        let why = invalid.peek().map(|run| format!("{}: {}", run.dir, run.validity.why()));
+        Evaluated {
+            setting: setting.clone(),
+            values: self.targets.iter().map(values).collect(),
+            why,
+            invalid: invalid.count(),
+        }
+    }
+}
+
+impl Twin for ExperimentTwin<'_> {
+    fn evaluate(&mut self, settings: &[Setting]) -> Result<Vec<Evaluated>> {
+        let mut new: Vec<Setting> = Vec::new();
+        for setting in settings {
+            if !self.known.contains_key(&key(setting)) && !new.contains(setting) {
+                new.push(setting.clone());
+            }
+        }
+        new.chunks(AT_ONCE).try_for_each(|some| self.run(some))?;
+        Ok(settings.iter().filter_map(|setting| self.known.get(&key(setting)).cloned()).collect())
+    }
+}
+
+impl Space {
+    /// A run with a setting over it, the `i`-th of a sweep.
+    fn applied(&self, run: &Run, i: usize, setting: &[f64]) -> Run {
+        let mut run = run.clone();
+        let variant = run.labels.get("variant").cloned();
+        run.labels.insert(LABEL.to_owned(), i.to_string());
+        for (parameter, value) in self.parameters.iter().zip(self.values(setting)) {
+            if parameter.variant.is_none() || parameter.variant == variant {
+                let origin = Origin::Flag(format!("{}={}", parameter.key, value.to_label()));
+                run.set.push((parameter.key.clone(), Entry { value, origin }));
+            }
+        }
+        run
+    }
+}
+
+/// Whether a target is of a point with these labels.
+pub(crate) fn fits(at: &PointLabels, labels: &BTreeMap<String, String>) -> bool {
+    at.iter().all(|(axis, value)| labels.get(axis) == Some(value))
+}
+
+fn key(setting: &[f64]) -> Vec<u64> {
+    setting.iter().map(|number| number.to_bits()).collect()
+}
+
+/// Refuses parameters that the sweep varies, and variants that there are not.
+fn check(experiment: &Experiment, space: &Space) -> Result<()> {
+    let variants: Vec<&String> = experiment.runs.iter().filter_map(|run| run.labels.get("variant")).collect();
+    for parameter in &space.parameters {
+        let name = parameter.name();
+        if experiment.axes().iter().any(|(axis, _)| *axis == parameter.key) {
+            return Err(Error::config(format!("parameter {name}: the sweep varies it; take it out of [sweep.axes]")));
+        }
+        if let Some(variant) = &parameter.variant
+            && !variants.contains(&variant)
+        {
+            let mut known: Vec<_> = variants.iter().map(|name| name.as_str()).collect();
+            known.dedup();
+            return Err(Error::config(format!(
+                "parameter {name}: there is no such variant; there are: {}",
+                known.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The runs of the points that targets are of, and of what they are compared with, each with so many seeds.
+fn chosen(experiment: &Experiment, targets: &[Target], seeds: u32) -> Result<Vec<Run>> {
+    let mut points: Vec<&Run> = Vec::new();
+    for run in &experiment.runs {
+        if !points.iter().any(|point| point.labels == run.labels) {
+            points.push(run);
+        }
+    }
+    let mut wanted = vec![false; points.len()];
+    for target in targets {
+        let fitting: Vec<usize> = (0..points.len()).filter(|i| fits(&target.at, &points[*i].labels)).collect();
+        let [only] = fitting[..] else {
+            let all: Vec<_> = points.iter().map(|point| format!("{:?}", point.labels)).take(4).collect();
+            return Err(Error::config(format!(
+                "target {} fits {} of the experiment's {} points; say at.AXIS = so that it is one of: {} ...",
+                target.name(),
+                fitting.len(),
+                points.len(),
+                all.join(" ")
+            )));
+        };
+        wanted[only] = true;
+        let rest = |run: &Run| {
+            let mut labels = run.labels.clone();
+            labels.remove("variant");
+            labels
+        };
+        for (i, point) in points.iter().enumerate() {
+            let is_baseline = point.labels.get("variant").map(String::as_str) == experiment.baseline();
+            wanted[i] |= is_baseline && point.labels.contains_key("variant") && rest(point) == rest(points[only]);
+        }
+    }
+    let mut all: Vec<u64> =
+        experiment.runs.iter().filter(|run| run.labels == points[0].labels).map(|run| run.seed).collect();
+    all.truncate(seeds as usize);
+    while all.len() < seeds as usize {
+        all.push(all.iter().max().map_or(1, |most| most.wrapping_add(1)));
+    }
+    let of = |point: &&Run| all.iter().map(|seed| Run { seed: *seed, ..(*point).clone() }).collect::<Vec<_>>();
+    Ok(points.iter().zip(&wanted).filter(|(_, wanted)| **wanted).flat_map(|(point, _)| of(point)).collect())
+}
+
+/// What a file says that was run before; none if there is no file.
+fn remembered(path: &Path, head: &Head) -> Result<Option<Vec<Evaluated>>> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("read", path)(error)),
+    };
+    // A kill may cut the last line: it goes.
+    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+    if whole.len() < text.len() {
+        fs::write(path, whole).map_err(Error::io("write", path))?;
+    }
+    let mut lines = whole.lines();
+    let Some(first) = lines.next() else { return Ok(None) };
+    let found: Head = serde_json::from_str(first).map_err(|error| Error::data(path, error.to_string()))?;
+    if found != *head {
+        return Err(Error::config(format!(
+            "{}: another calibration's (experiment, parameters, targets, seeds or version differ); choose another folder with --out",
+            path.display()
+        )));
+    }
+    let each = lines.map(|line| serde_json::from_str(line).map_err(|error| Error::data(path, error.to_string())));
+    each.collect::<Result<Vec<_>>>().map(Some)
+}
+
+fn line(file: &mut File, path: &Path, what: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(what).map_err(|error| Error::data(path, error.to_string()))?;
+    file.write_all(format!("{text}\n").as_bytes()).map_err(Error::io("write", path))
+}

@@ -1,0 +1,167 @@
+//! `pktgen calibrate`: the settings under which an experiment comes out as measured or published.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use pktgen_calibrate::{
+    CalibrateSettings, Calibration, ExperimentTwin, MeasuredValues, PredictPoint, Target, TargetSource, TwinPlan,
+    at_point, calibrate, choose, predict,
+};
+use pktgen_capture::{CapturePlan, analyze_captures};
+use pktgen_core::Result;
+use pktgen_core::config::{Document, Origin};
+use pktgen_core::whole::write_whole;
+use pktgen_planning::STUDIES;
+use pktgen_realtime::capture::claim;
+use pktgen_realtime::run::Experiment;
+use pktgen_records::{METRICS, Options};
+use pktgen_registry::all;
+
+use crate::args::Calibrate;
+use crate::commands::experiment::{OutFolder, load, open};
+use crate::commands::query::ANSWERS;
+use crate::schemas;
+use crate::ui::{Ui, stop_flag};
+
+pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
+    let document = load(&args.experiment)?;
+    let mut own = document.clone();
+    let mut settings = CalibrateSettings::of(&mut own)?;
+    for text in &args.predict {
+        settings.predict.push(PredictPoint::parse(text)?);
+    }
+    let experiment = open(document.clone())?;
+    let options = Options { no_verify: true, studies: &STUDIES, user_metrics: ANSWERS, ..Options::default() };
+    let (targets, notes) = targets(&args.to, &settings, &experiment, options)?;
+    let folder = OutFolder::of(args.out.clone(), &format!("calibrate-{}", experiment.name))?;
+    if !pktgen_calibrate::is_in(&folder) {
+        drop(claim(&folder)?);
+    }
+    let stop = stop_flag();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = args.jobs.map_or(cores, usize::from);
+    let plan =
+        TwinPlan { space: &settings.space, targets: &targets, seeds: settings.keys.seeds, jobs, options, stop: &stop };
+    let identity = identity(&document, &settings, &targets);
+    let mut twin = ExperimentTwin::open(experiment.clone(), plan, &folder, &identity)?;
+    if twin.remembered > 0 {
+        ui.note(&format!("note: {} settings were run before and are kept", twin.remembered));
+    }
+    let bar = ui.bar("calibrating", settings.keys.settings.into());
+    let answer = calibrate(&settings.space, &targets, &settings.keys, &mut twin, &mut |ran, most| {
+        bar.set_length(most as u64);
+        bar.set_position(ran as u64);
+    });
+    bar.finish_and_clear();
+    let answer = answer?;
+    let mut predictions = Vec::new();
+    for (i, point) in settings.predict.iter().enumerate() {
+        let experiment = open(at_point(&document, point)?)?;
+        let dir = folder.join(format!("predict-{}", i + 1));
+        let mut twin = ExperimentTwin::open(experiment, plan, &dir, &format!("{identity}{}", point.name()))?;
+        predictions.extend(predict(&answer, &targets, point, &mut twin)?);
+    }
+    let found = Calibration {
+        experiment: experiment.name.clone(),
+        tool: format!("pktgen {}", env!("CARGO_PKG_VERSION")),
+        to: args.to.iter().map(|path| path.display().to_string()).collect(),
+        seeds: settings.keys.seeds,
+        runs_each: twin.runs_each(),
+        units: units(),
+        notes,
+        answer,
+        predictions,
+    };
+    write(&found, &document, &settings, &folder)?;
+    say(&found, &folder, ui);
+    Ok(u8::from(!found.is_whole()))
+}
+
+/// The targets, and what is to be said of them.
+fn targets(
+    to: &[PathBuf],
+    settings: &CalibrateSettings,
+    experiment: &Experiment,
+    options: Options,
+) -> Result<(Vec<Target>, Vec<String>)> {
+    let mut measured = MeasuredValues::default();
+    let mut found = Vec::new();
+    for path in to {
+        match TargetSource::named(path)? {
+            TargetSource::Paper => found.extend(Target::published(experiment.paper())),
+            TargetSource::Runs(dir) => measured.add_runs(&dir, experiment, options)?,
+            TargetSource::Capture(file) => {
+                let plan = CapturePlan::new(all().protocols.formats, vec![file], Vec::new());
+                measured.add_lines(&analyze_captures(&plan, &mut |_, _| {})?.lines);
+            }
+        }
+    }
+    let mut metrics = settings.metrics.clone();
+    if metrics.is_empty() && settings.targets.is_empty() {
+        metrics = experiment.shown().to_vec();
+    }
+    metrics.extend(settings.targets.iter().map(|target| target.metric.clone()));
+    metrics.sort();
+    metrics.dedup();
+    if !measured.metrics().is_empty() {
+        found.extend(measured.targets(&metrics));
+    }
+    Ok((choose(&settings.targets, found)?, measured.notes))
+}
+
+/// What must be the same for a calibration that goes on.
+fn identity(document: &Document, settings: &CalibrateSettings, targets: &[Target]) -> String {
+    let keys = document.leaves().into_iter().filter(|(key, _)| !key.starts_with("calibrate."));
+    let keys: Vec<String> = keys.map(|(key, value)| format!("{key}={value}")).collect();
+    format!("{}\n{:?}\n{:?}\n{}", keys.join("\n"), settings.space, targets, settings.keys.seeds)
+}
+
+/// Units of all metrics by their names.
+fn units() -> BTreeMap<String, String> {
+    let definitions = METRICS.iter().flat_map(|metric| metric.definitions());
+    definitions.map(|it| (it.metric.to_owned(), it.unit.to_owned())).collect()
+}
+
+/// The answer, its page, and an experiment file with the best setting.
+fn write(found: &Calibration, document: &Document, settings: &CalibrateSettings, folder: &Path) -> Result<()> {
+    let text = schemas::CALIBRATION.stamp(&found.json().to_string());
+    write_whole(&folder.join("calibration.json"), text)?;
+    write_whole(&folder.join("calibration.html"), found.html())?;
+    let mut best = document.clone();
+    let values = settings.space.values(&found.answer.best);
+    for (parameter, value) in settings.space.parameters.iter().zip(&values) {
+        best.set_for(parameter.variant.as_deref(), &parameter.key, value, &Origin::Default)?;
+    }
+    write_whole(&folder.join("best.toml"), best.written(&["calibrate"]))?;
+    Ok(())
+}
+
+fn say(found: &Calibration, folder: &Path, ui: &Ui) {
+    if ui.json() {
+        ui.object(&schemas::CALIBRATION, &found.json().to_string());
+        return;
+    }
+    ui.result(&found.verdict());
+    found.remarks().iter().for_each(|remark| ui.result(&format!("  {remark}")));
+    for rows in [aligned(&found.parameter_rows()), aligned(&found.target_rows())] {
+        ui.result("");
+        rows.iter().for_each(|row| ui.result(row));
+    }
+    if !found.predictions.is_empty() {
+        ui.result("");
+        aligned(&found.prediction_rows()).iter().for_each(|row| ui.result(row));
+    }
+    ui.result("");
+    let (settings, each, folder) = (found.answer.settings, found.runs_each, folder.display());
+    ui.result(&format!("{settings} settings, {each} runs each; {folder}/best.toml, {folder}/calibration.html"));
+}
+
+/// Rows with columns of one width each.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+    let widths: Vec<usize> = (0..N).map(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0)).collect();
+    let line = |row: &[String; N]| {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}

@@ -1,0 +1,220 @@
+//! `pktgen calibrate`: planted parameters are found, a calibration that was killed goes on to the same answer, and what cannot be answered is said.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use crate::support::text;
+use serde_json::Value;
+
+/// A queue before a slow link: how long it is, and how much of the link it uses.
+pub(crate) const TWIN: &str = r#"
+name = "twin"
+[workload]
+kind = "rl"
+clusters = 4
+workers_per_cluster = 2
+updates = 100
+bytes = "256B"
+[schedule]
+kind = "poisson"
+offered = "10Gbps"
+line_rate = "100Gbps"
+[topology]
+rate = "8Gbps"
+[target]
+program = "forward"
+queue = "fifo"
+slots = 8
+[calibrate]
+metrics = ["received", "aom_mean/cluster", "host_latency_p50"]
+settings = 80
+[[calibrate.parameters]]
+key = "target.slots"
+from = 2
+to = 40
+scale = "log"
+[[calibrate.parameters]]
+key = "target.dequeue_efficiency"
+from = 0.3
+to = 1.0
+"#;
+
+fn pktgen(folder: &Path, words: &str) -> Output {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pktgen"));
+    command.current_dir(folder).args(words.split(' ').filter(|word| !word.is_empty())).output().expect("it runs")
+}
+
+fn told(output: &Output) -> String {
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+fn answer(folder: &Path, out: &str) -> Value {
+    let file = folder.join(out).join("calibration.json");
+    serde_json::from_str(&fs::read_to_string(file).expect("an answer")).expect("JSON")
+}
+
+/// A folder with the experiment, and runs of it with these settings.
+fn measured(settings: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("twin.toml"), TWIN).expect("written");
+    let words = format!("-q replay twin.toml --out measured --no-report --set sweep.seeds=101..108 {settings}");
+    let output = pktgen(folder.path(), &words);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    folder
+}
+
+const PLANTED: &str = "--set target.slots=12 --set target.dequeue_efficiency=0.7";
+
+#[test]
+fn planted_parameters_are_found_and_predict_another_rate() {
+    let folder = measured(PLANTED);
+    let at = folder.path();
+    let output = pktgen(at, "calibrate twin.toml --to measured --out a --predict topology.rate=6Gbps");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let found = answer(at, "a");
+    for (i, truth) in [12.0, 0.7].into_iter().enumerate() {
+        let parameter = &found["answer"]["parameters"][i];
+        assert_eq!(parameter["state"], "determined", "{parameter}");
+        let ends: Vec<f64> = parameter["ends"].as_array().expect("ends").iter().filter_map(Value::as_f64).collect();
+        // Five deviations: intervals of 95 % miss it in one of twenty.
+        let half = (ends[1] - ends[0]) / 2.0;
+        let middle = f64::midpoint(ends[0], ends[1]);
+        assert!((truth - middle).abs() <= 2.5 * half + 1.0 - truth.min(1.0), "{parameter}");
+        assert!(parameter["width"].as_f64().expect("a width") < 0.2, "{parameter}");
+    }
+    // What it predicts is what the device does there.
+    let words = format!(
+        "-q replay twin.toml --out there --no-report --set sweep.seeds=201..208 --set topology.rate=6Gbps {PLANTED}"
+    );
+    assert_eq!(pktgen(at, &words).status.code(), Some(0));
+    let output = pktgen(at, "--json -q report there --out there.json");
+    assert!(output.status.success(), "{}", told(&output));
+    let there: Value =
+        serde_json::from_str(&fs::read_to_string(at.join("there.json")).expect("a report")).expect("JSON");
+    let predictions = found["predictions"].as_array().expect("predictions");
+    assert_eq!(predictions.len(), 3);
+    let column = there["columns"].as_array().expect("columns").iter().position(|it| it["key"] == "received");
+    let measured = there["rows"][0]["cells"][column.expect("received")]["ours"]["median"].as_f64().expect("a median");
+    let own = predictions.iter().find(|it| it["metric"] == "received").expect("predicted");
+    let value = own["value"].as_f64().expect("a value");
+    assert!((value / measured - 1.0).abs() < 0.03, "{own}, measured {measured}");
+    // The experiment with the best setting is one.
+    let output = pktgen(at, "-q replay a/best.toml --out best --no-report");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let page = fs::read_to_string(at.join("a/calibration.html")).expect("a page");
+    assert!(page.contains("target.slots") && page.contains("<svg") && page.contains("Predictions"));
+}
+
+#[test]
+fn a_calibration_that_was_killed_goes_on_to_the_same_answer() {
+    let folder = measured(PLANTED);
+    let at = folder.path();
+    let words = "-q calibrate twin.toml --to measured --out";
+    let whole = pktgen(at, &format!("{words} a"));
+    assert_eq!(whole.status.code(), Some(0), "{}", told(&whole));
+    // Killed within a line, with runs under way.
+    fs::create_dir_all(at.join("b/runs")).expect("a folder");
+    fs::write(at.join("b/runs/left"), "").expect("written");
+    let all = fs::read_to_string(at.join("a/evaluations.jsonl")).expect("evaluations");
+    let lines: Vec<&str> = all.lines().collect();
+    let cut = &lines[14][..lines[14].len() / 2];
+    fs::write(at.join("b/evaluations.jsonl"), format!("{}\n{cut}", lines[..14].join("\n"))).expect("written");
+    let again = pktgen(at, &format!("{words} b"));
+    assert_eq!(again.status.code(), Some(0), "{}", told(&again));
+    for file in ["calibration.json", "calibration.html", "best.toml", "evaluations.jsonl"] {
+        let read = |out: &str| fs::read_to_string(at.join(out).join(file)).expect("a file");
+        assert_eq!(read("a"), read("b"), "{file}");
+    }
+    // What would be another calibration does not go on.
+    let other = pktgen(at, &format!("{words} a --set target.slots=9"));
+    assert_eq!(other.status.code(), Some(2), "{}", told(&other));
+    assert!(told(&other).contains("another calibration's"), "{}", told(&other));
+}
+
+#[test]
+fn what_has_no_effect_is_named() {
+    let folder = measured("");
+    let at = folder.path();
+    let idle = "\n[[calibrate.parameters]]\nkey = \"transport.linger\"\nfrom = \"1ms\"\nto = \"900ms\"\n";
+    fs::write(at.join("idle.toml"), format!("{TWIN}{idle}")).expect("written");
+    let output = pktgen(at, "calibrate idle.toml --to measured --out a --set calibrate.settings=60");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(
+        told(&output).contains("transport.linger: no target changes with it by more than its noise"),
+        "{}",
+        told(&output)
+    );
+    let found = answer(at, "a");
+    assert_eq!(found["answer"]["parameters"][2]["state"], "undetermined");
+    assert_eq!(found["answer"]["parameters"][2]["without_effect"], true);
+    // A parameter alone that nothing depends on: nothing is determined.
+    let none = TWIN.split("[[calibrate.parameters]]").next().expect("text").to_owned() + idle;
+    fs::write(at.join("none.toml"), none).expect("written");
+    let output = pktgen(at, "calibrate none.toml --to measured --out b");
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert!(told(&output).starts_with("nothing is determined"), "{}", told(&output));
+}
+
+#[test]
+fn targets_that_contradict_each_other_are_named() {
+    let folder = measured("");
+    let at = folder.path();
+    let targets = "\n[[calibrate.targets]]\nmetric = \"received\"\nvalue = 500\nprecision = 0.5\n\
+                   [[calibrate.targets]]\nmetric = \"loss\"\nvalue = 0.9\nprecision = 0.005\n\
+                   [[calibrate.targets]]\nmetric = \"host_latency_p50\"\n";
+    fs::write(at.join("both.toml"), format!("{TWIN}{targets}")).expect("written");
+    let output = pktgen(at, "calibrate both.toml --to measured --out a");
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert!(told(&output).starts_with("the targets cannot be met together"), "{}", told(&output));
+    let found = answer(at, "a");
+    let conflict = found["answer"]["conflict"]["targets"].as_array().expect("a conflict");
+    assert!(conflict.iter().any(|it| it == "received") || conflict.iter().any(|it| it == "loss"), "{conflict:?}");
+    assert!(!found["answer"]["left_out"].as_array().expect("a list").is_empty());
+    assert!(fs::read_to_string(at.join("a/calibration.html")).expect("a page").contains("cannot be met together"));
+}
+
+#[test]
+fn bad_input_names_the_value_and_the_remedy() {
+    let folder = measured("");
+    let at = folder.path();
+    let parameter =
+        |text: &str| format!("{}\n[[calibrate.parameters]]\n{text}\n", TWIN.split("[calibrate]").next().expect("text"));
+    for (file, words, part) in [
+        (
+            TWIN.split("[calibrate]").next().expect("text").to_owned(),
+            "--to measured",
+            "no parameters; name them in [[calibrate.parameters]]",
+        ),
+        (parameter("key = \"target.slots\""), "--to measured", "target.slots has no range"),
+        (parameter("key = \"target.slot\"\nfrom = 1\nto = 9"), "--to measured", "did you mean \"slots\"?"),
+        (
+            parameter("key = \"target.slots\"\nvariant = \"x\"\nfrom = 1\nto = 9"),
+            "--to measured",
+            "there is no such variant",
+        ),
+        (TWIN.to_owned(), "", "there are no targets: give --to"),
+        (TWIN.to_owned(), "--to nowhere", "--to nowhere: neither \"paper\""),
+        (TWIN.to_owned(), "--to paper", "there are no targets"),
+        (TWIN.to_owned(), "--to measured --set calibrate.metrics=[\"nothing\"]", "there are no targets"),
+        (TWIN.to_owned(), "--to measured --set calibrate.settings=3", "calibrate.settings = 3"),
+        (TWIN.to_owned(), "--to measured --predict target.slots", "write KEY=VALUE"),
+        (
+            format!("{TWIN}[[calibrate.targets]]\nmetric = \"goal_time\""),
+            "--to measured",
+            "target goal_time has no value",
+        ),
+        (
+            format!("{TWIN}[[calibrate.targets]]\nmetric = \"goal_time\"\nvalue = 1"),
+            "--to measured",
+            "settings have a value of it",
+        ),
+        (format!("{TWIN}[sweep.axes]\ntarget.slots = [2, 4]"), "--to measured", "the sweep varies it"),
+    ] {
+        fs::write(at.join("bad.toml"), &file).expect("written");
+        let output = pktgen(at, &format!("calibrate bad.toml {words} --out bad"));
+        let _ = fs::remove_dir_all(at.join("bad"));
+        assert!([Some(1), Some(2)].contains(&output.status.code()), "{}", told(&output));
+        assert!(told(&output).contains(part), "{words}: {part}\n{}", told(&output));
+    }
+}
