@@ -41,8 +41,8 @@ mod virtual_time;
 mod xdp_live;
 mod xsk;
 
-use pktgen_core::Result;
 use pktgen_core::registry::Named;
+use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::FRAME_MAX;
 
 pub use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
@@ -82,6 +82,8 @@ pub struct Capabilities {
     pub stamps_received: bool,
     /// Whether the kernel or the card stamps what leaves.
     pub stamps_sent: bool,
+    /// Whether frames can be attached to its wires.
+    pub attaches: bool,
     /// Whether it can work without copying.
     pub zero_copy: bool,
     /// Whether it needs privileges.
@@ -103,6 +105,7 @@ impl Capabilities {
         knows_sent: true,
         stamps_received: false,
         stamps_sent: false,
+        attaches: false,
         zero_copy: false,
         privileged: false,
         heads: true,
@@ -187,6 +190,16 @@ pub trait Wire: Send {
     /// Submits frames in order, without waiting. Returns what became of them; the caller offers again what was not taken. A wire
     /// that takes nothing for about a second returns an error. Allocates nothing.
     fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted>;
+
+    /// Prepares frames that are sent again and again, once for all. False where a wire has to be given each of them anew.
+    fn attach(&mut self, _frames: &[&[u8]]) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Submits `count` of the attached frames from number `first` on, as [`send`](Self::send) does.
+    fn send_attached(&mut self, first: usize, count: usize) -> Result<Submitted> {
+        Err(Error::Invalid(format!("frames {first} to {} are not attached; please report this", first + count)))
+    }
 
     /// Hands over what has arrived, at most `most` frames, without waiting. Allocates nothing.
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found>;
