@@ -24,7 +24,7 @@ fn main() -> Result<()> {
         ..TransportPlan::of(find(TRANSPORTS, "transport", "xdp_live", "KIND")?)
     };
     let mut wire = plan.kind.open(&plan, &[End::Workers], size)?.remove(0).whole();
-    let mut template = Template::new((worker_ip(1), 9000), (SERVER_IP, 9000), size);
+    let template = Template::new((worker_ip(1), 9000), (SERVER_IP, 9000), size);
     let mut frames = vec![vec![0xa5u8; size]; count];
     for (frame, number) in frames.iter_mut().zip(0u64..) {
         template.emit(frame);
