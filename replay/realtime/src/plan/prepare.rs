@@ -128,7 +128,9 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
     };
     let (Crew { workers: crew, mut declared, payloads }, receiver) =
         read_endpoints(catalogue, &mut document, endpoint, &facts, laned(&lanes, opened.source))?;
-    let frame_bytes = declared.frame_bytes.unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
+    // Nothing answers frames that are sent as they are.
+    let beside = if facts.protocol.whole { 0 } else { ACK_HEAD - UPDATE_HEAD };
+    let frame_bytes = declared.frame_bytes.unwrap_or(frame_max + beside);
     let DeviceSet { devices, changes, mut remarks, launch, probing } =
         read_devices(catalogue, &mut document, &topology, &facts, frame_bytes, &declared)?;
     remarks.extend((capture.states && !kind.behaviour().listens).then_some(Note::StatesUnused {}));

@@ -85,6 +85,42 @@ fn rows(dir: &Path) -> Vec<(u32, u32, i64)> {
     all
 }
 
+/// Runs raw frames over one cable, and holds what they sent against what arrived and the rows. What arrives fits the receiver's ring,
+/// however late it is.
+fn run(dir: &Path, repeat: usize, pacing: &str, records: &str, queues: usize) {
+    let name = dir.display();
+    let text = format!(
+        "name = \"top\"\n[workload]\nkind = \"raw\"\nflows = 4\npackets = 200\nsizes = [60, 1514]\nrepeat = {repeat}\n\
+         [schedule]\noffered = \"20Mbps\"\n[target]\nkind = \"external\"\n[capture]\nrecords = \"{records}\"\n[transport]\n\
+         kind = \"xdp_live\"\npacing = \"{pacing}\"\nqueues = {queues}\ninterfaces = [\"{}\", \"\", \"\", \"{}\"]\n",
+        FOUR[0], FOUR[1]
+    );
+    let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
+    experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
+    let manifest: Manifest = serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap();
+    let total = 800 * repeat;
+    let mode = &manifest.host["wire.workers"];
+    let attached = mode.contains(&format!("{} frames attached once", total / queues));
+    assert_eq!(attached, pacing == "top", "{name}: {mode}");
+    let counted = &manifest.host["frames.workers"];
+    assert!(counted.starts_with(&format!("sent {total},")), "{name}: {counted}");
+    let counted = &manifest.host["frames.server"];
+    assert!(counted.contains(&format!("received {total},")), "{name}: {counted}");
+    if records == "none" {
+        return assert_eq!(rows(dir), [], "{name}");
+    }
+    assert!(manifest.incidents.faults.is_empty(), "{name}: {:?}", manifest.incidents.faults);
+    let (rows, mut next, mut last) = (rows(dir), BTreeMap::new(), 0);
+    assert_eq!(rows.len(), total, "{name}");
+    for (worker, seq, t_sent) in rows {
+        let due = next.entry(worker).or_insert(0);
+        assert_eq!(seq, *due, "{name}: of worker {worker}");
+        assert!(t_sent >= last, "{name}: in the order in which they left");
+        (*due, last) = (*due + 1, t_sent);
+    }
+    assert_eq!(next, (0..4).map(|worker| (worker, total as u32 / 4)).collect());
+}
+
 #[test]
 fn a_run_of_attached_frames_has_a_row_for_each() {
     in_namespace(module_path!(), "a_run_of_attached_frames_has_a_row_for_each", || {
@@ -93,45 +129,21 @@ fn a_run_of_attached_frames_has_a_row_for_each() {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        // What arrives fits the receiver's ring, however late it is.
-        for (name, repeat, pacing, records) in [
-            ("once", 1, "top", "full"),
-            ("thrice", 3, "top", "full"),
-            ("none", 3, "top", "none"),
-            ("paced", 1, "deadlines", "full"),
-        ] {
-            let text = format!(
-                "name = \"top\"\n[workload]\nkind = \"raw\"\nflows = 3\npackets = 300\nsizes = [60, 590]\nrepeat = {repeat}\n\
-                 [schedule]\noffered = \"10Mbps\"\n[target]\nkind = \"external\"\n[capture]\nrecords = \"{records}\"\n\
-                 [transport]\nkind = \"xdp_live\"\npacing = \"{pacing}\"\ninterfaces = [\"{}\", \"\", \"\", \"{}\"]\n",
-                FOUR[0], FOUR[1]
-            );
-            let dir = folder.path().join(name);
-            let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
-            experiment.execute(&dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
-            let manifest: Manifest =
-                serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap();
-            let total = 900 * repeat;
-            let attached = manifest.host["wire.workers"].contains(&format!("{total} frames attached once"));
-            assert_eq!(attached, pacing == "top", "{name}: {}", manifest.host["wire.workers"]);
-            let counted = &manifest.host["frames.workers"];
-            assert!(counted.starts_with(&format!("sent {total},")), "{name}: {counted}");
-            let counted = &manifest.host["frames.server"];
-            assert!(counted.contains(&format!("received {total},")), "{name}: {counted}");
-            if records == "none" {
-                assert_eq!(rows(&dir), [], "{name}");
-                continue;
-            }
-            assert!(manifest.incidents.faults.is_empty(), "{name}: {:?}", manifest.incidents.faults);
-            let (rows, mut next, mut last) = (rows(&dir), BTreeMap::new(), 0);
-            assert_eq!(rows.len(), total, "{name}");
-            for (worker, seq, t_sent) in rows {
-                let due = next.entry(worker).or_insert(0);
-                assert_eq!(seq, *due, "{name}: of worker {worker}");
-                assert!(t_sent >= last, "{name}: in the order in which they left");
-                (*due, last) = (*due + 1, t_sent);
-            }
-            assert_eq!(next, (0..3).map(|worker| (worker, total as u32 / 3)).collect());
+        run(&folder.path().join("once"), 1, "top", "full", 1);
+        run(&folder.path().join("thrice"), 3, "top", "full", 1);
+        run(&folder.path().join("none"), 3, "top", "none", 1);
+        run(&folder.path().join("paced"), 1, "deadlines", "full", 1);
+    });
+}
+
+#[test]
+fn each_of_several_queues_has_its_own_attached() {
+    in_namespace(module_path!(), "each_of_several_queues_has_its_own_attached", || {
+        cables(1500, "numrxqueues 2 numtxqueues 2");
+        if LIVE.or_skip(LIVE.try_open(1514, |plan| plan.queues = 2)).is_none() {
+            return;
         }
+        let folder = tempfile::tempdir().unwrap();
+        run(&folder.path().join("queues"), 3, "top", "full", 2);
     });
 }

@@ -254,8 +254,8 @@ impl<'a> RunRoles<'a> {
         let (fed, reacting) = match (order.roles.workers, declared.reacts) {
             (true, false) => {
                 let lanes = wires.first().map_or(1, Vec::len);
-                let queues = (lanes, stride(&facts));
-                (Some(Feeder::new(workers, frame_bytes, order.until, paced, queues, attached.is_some())?), None)
+                let (queues, attached) = ((lanes, stride(&facts)), attached.is_some());
+                (Some(Feeder::new(workers, frame_bytes, order.until, paced, queues, attached)?), None)
             }
             (true, true) => (None, Some(workers)),
             (false, _) => (None, None),
@@ -277,11 +277,9 @@ impl<'a> RunRoles<'a> {
         let workers = match (fed, reacting, lanes) {
             (Some((mut feeder, chunks)), _, lanes) => {
                 let dated = (facts.protocol.format == FORMAT).then_some(frame_bytes);
-                let mut pumps = pumps(&mut feeder, lanes.into_iter().zip(chunks), order.steering, dated);
                 feeder.write_aside(aside);
-                for (pump, own) in pumps.iter_mut().zip(attached.into_iter().flatten()) {
-                    pump.attach(own);
-                }
+                let mut pumps = pumps(&mut feeder, lanes.into_iter().zip(chunks), order.steering, dated);
+                pumps.iter_mut().zip(attached.into_iter().flatten()).for_each(|(pump, own)| pump.attach(own));
                 Some(Senders::Open(Box::new(feeder), pumps, sides.workers))
             }
             (_, Some(workers), mut lanes) if !lanes.is_empty() => {
