@@ -7,7 +7,7 @@
 use pktgen_core::registry::find;
 use pktgen_core::{Error, Result};
 use pktgen_realtime::clock::Stopwatch;
-use pktgen_realtime::transport::{End, TRANSPORTS, TransportPlan};
+use pktgen_realtime::transport::{TRANSPORTS, TransportPlan};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 
 fn main() -> Result<()> {
@@ -23,7 +23,6 @@ fn main() -> Result<()> {
         interfaces: vec![interface.clone()],
         ..TransportPlan::of(find(TRANSPORTS, "transport", "xdp_live", "KIND")?)
     };
-    let mut wire = plan.kind.open(&plan, &[End::Workers], size)?.remove(0).whole();
     let template = Template::new((worker_ip(1), 9000), (SERVER_IP, 9000), size);
     let mut frames = vec![vec![0xa5u8; size]; count];
     for (frame, number) in frames.iter_mut().zip(0u64..) {
@@ -31,15 +30,15 @@ fn main() -> Result<()> {
         frame[HEAD..HEAD + 8].copy_from_slice(&number.to_le_bytes());
     }
     let slices: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
-    if !wire.attach(&slices)? {
-        return Err(Error::config(format!("{count} frames of {size} B cannot be attached")));
-    }
+    let attached = plan.kind.attach(&plan, &slices)?;
+    let unfit = || Error::config(format!("{count} frames of {size} B cannot be attached"));
+    let mut attached = attached.ok_or_else(unfit)?;
     let (mut sent, mut at, watch) = (0, 0, Stopwatch::start());
     while watch.elapsed().as_secs() < seconds as u64 {
-        sent += wire.send_attached(at, call)?.taken;
+        sent += attached.send(at, call)?.taken;
         at = (at + call) % count;
     }
     let spent = watch.elapsed().as_secs_f64();
-    println!("sent={sent} dropped={} mpps={:.3}", wire.counters().send_dropped, sent as f64 / spent / 1e6);
+    println!("sent={sent} dropped={} mpps={:.3}", attached.counters().send_dropped, sent as f64 / spent / 1e6);
     Ok(())
 }

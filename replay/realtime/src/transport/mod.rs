@@ -41,8 +41,8 @@ mod virtual_time;
 mod xdp_live;
 mod xsk;
 
+use pktgen_core::Result;
 use pktgen_core::registry::Named;
-use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::FRAME_MAX;
 
 pub use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
@@ -82,7 +82,7 @@ pub struct Capabilities {
     pub stamps_received: bool,
     /// Whether the kernel or the card stamps what leaves.
     pub stamps_sent: bool,
-    /// Whether frames can be attached to its wires.
+    /// Whether frames can be [attached](Transport::attach).
     pub attaches: bool,
     /// Whether it can work without copying.
     pub zero_copy: bool,
@@ -191,16 +191,6 @@ pub trait Wire: Send {
     /// that takes nothing for about a second returns an error. Allocates nothing.
     fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted>;
 
-    /// Prepares frames that are sent again and again, once for all. False where a wire has to be given each of them anew.
-    fn attach(&mut self, _frames: &[&[u8]]) -> Result<bool> {
-        Ok(false)
-    }
-
-    /// Submits `count` of the attached frames from number `first` on, as [`send`](Self::send) does.
-    fn send_attached(&mut self, first: usize, count: usize) -> Result<Submitted> {
-        Err(Error::Invalid(format!("frames {first} to {} are not attached; please report this", first + count)))
-    }
-
     /// Hands over what has arrived, at most `most` frames, without waiting. Allocates nothing.
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found>;
 
@@ -227,6 +217,18 @@ pub trait Wire: Send {
     fn notes(&mut self) -> Vec<(String, String)> {
         Vec::new()
     }
+}
+
+/// Frames that are ready to be sent on an interface, again and again.
+pub trait AttachedFrames: Send {
+    /// Submits `count` of them from number `first` on, as [`Wire::send`] does.
+    fn send(&mut self, first: usize, count: usize) -> Result<Submitted>;
+
+    /// Totals since they were attached.
+    fn counters(&mut self) -> WireCounters;
+
+    /// What was really got, for the manifest.
+    fn mode(&self) -> String;
 }
 
 /// An end of one of the two cables of a run: workers – device – server. In the order of `transport.interfaces`.
@@ -282,6 +284,12 @@ pub trait Transport: Named + Sync {
     /// Opens these ends, in their order, for frames up to `frame_max` bytes. The others are another process's, or
     /// hardware.
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>>;
+
+    /// Prepares frames that the workers send again and again, once for all, beside their open wires. None where each has to be given to a
+    /// wire anew, or these do not fit.
+    fn attach(&self, _plan: &TransportPlan, _frames: &[&[u8]]) -> Result<Option<Box<dyn AttachedFrames>>> {
+        Ok(None)
+    }
 }
 
 /// Every transport, by name.

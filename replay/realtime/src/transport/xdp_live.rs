@@ -16,7 +16,9 @@ use super::insn::*;
 use super::link::Interface;
 use super::prefetch::{AHEAD, prefetch};
 use super::stall::{Card, Stall};
-use super::{Arrival, Capabilities, End, Found, Ports, Submitted, Transport, TransportPlan, Wire, WireCounters};
+use super::{
+    Arrival, AttachedFrames, Capabilities, End, Found, Ports, Submitted, Transport, TransportPlan, Wire, WireCounters,
+};
 use crate::clock::Stopwatch;
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
@@ -260,21 +262,21 @@ impl XdpLive {
         Ok(())
     }
 
-    /// A port like this one to whose area these frames are attached; none if they are too many or too long for one.
-    fn attaching(&self, frames: &[&[u8]]) -> Result<Option<Self>> {
+    /// A port to whose area these frames are attached; none if they are too many or too long for one. What the interface drops is told by
+    /// the port beside it.
+    pub fn attaching(interface: &str, frames: &[&[u8]]) -> Result<Option<Self>> {
         let area = frames.iter().map(|frame| frame.len().next_multiple_of(ALIGN)).sum::<usize>() + 2 * FRAME_LIMIT;
-        let possible = FRAME_MIN..=self.frame_max;
-        if frames.len() > FRAMES_MAX as usize
-            || area > BYTES_MAX
-            || !frames.iter().all(|it| possible.contains(&it.len()))
-        {
+        if frames.len() > FRAMES_MAX as usize || area > BYTES_MAX {
             return Ok(None);
         }
-        let quantum_frames = (frames.len() as u32).max(1);
         let length = frames.first().map(|frame| frame.len()).filter(|len| *len <= COPY_MAX);
-        let length = length.filter(|len| frames.iter().all(|frame| frame.len() == *len));
-        let options = Options { quantum_frames, quantum_bytes: area, length, ..self.options.clone() };
-        let mut port = Self::open(&options)?;
+        let mut port = Self::open(&Options {
+            quantum_frames: (frames.len() as u32).max(1),
+            quantum_bytes: area,
+            length: length.filter(|len| frames.iter().all(|frame| frame.len() == *len)),
+            tells_interface: false,
+            ..Options::new(interface)
+        })?;
         let (taken, longest) = port.lay_out(frames);
         port.attached = Some((taken, longest));
         Ok((taken == frames.len()).then_some(port))
@@ -366,6 +368,11 @@ impl Transport for LiveFrames {
         wires.reverse();
         Ok(wires)
     }
+
+    fn attach(&self, plan: &TransportPlan, frames: &[&[u8]]) -> Result<Option<Box<dyn AttachedFrames>>> {
+        let port = XdpLive::attaching(plan.interface(End::Workers)?, frames)?;
+        Ok(port.map(|port| Box::new(AttachedLive(port)) as Box<dyn AttachedFrames>))
+    }
 }
 
 /// Out by live frames, in by an AF_XDP socket on the same interface.
@@ -377,14 +384,6 @@ struct Live {
 impl Wire for Live {
     fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
         self.out.send(frames)
-    }
-
-    fn attach(&mut self, frames: &[&[u8]]) -> Result<bool> {
-        self.out.attach(frames)
-    }
-
-    fn send_attached(&mut self, first: usize, count: usize) -> Result<Submitted> {
-        self.out.send_attached(first, count)
     }
 
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
@@ -422,24 +421,8 @@ impl Wire for XdpLive {
                 self.interface.frame_max(),
             )));
         }
-        // They take the place of what was attached.
-        self.attached = None;
         let (count, longest) = self.lay_out(frames);
         self.call(0, count, longest)
-    }
-
-    fn attach(&mut self, frames: &[&[u8]]) -> Result<bool> {
-        let port = self.attaching(frames)?;
-        Ok(port.map(|port| *self = port).is_some())
-    }
-
-    fn send_attached(&mut self, first: usize, count: usize) -> Result<Submitted> {
-        match self.attached {
-            Some((frames, longest)) if first + count <= frames => self.call(first, count, longest),
-            _ => {
-                Err(Error::Invalid(format!("frames {first} to {} are not attached; please report this", first + count)))
-            }
-        }
     }
 
     fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
@@ -467,6 +450,28 @@ impl Wire for XdpLive {
         };
         let call_us = self.call_ns as f64 / 1000.0;
         format!("xdp_live {interface}: live frames, registered, {call_us:.1} µs per call, {frames}, batch {BATCH}")
+    }
+}
+
+/// A port whose area keeps its frames.
+struct AttachedLive(XdpLive);
+
+impl AttachedFrames for AttachedLive {
+    fn send(&mut self, first: usize, count: usize) -> Result<Submitted> {
+        match self.0.attached {
+            Some((frames, longest)) if first + count <= frames => self.0.call(first, count, longest),
+            _ => {
+                Err(Error::Invalid(format!("frames {first} to {} are not attached; please report this", first + count)))
+            }
+        }
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        self.0.counters()
+    }
+
+    fn mode(&self) -> String {
+        self.0.mode()
     }
 }
 

@@ -7,15 +7,16 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pktgen_core::Result;
 use pktgen_core::arrow::array::AsArray;
 use pktgen_core::arrow::datatypes::{Int64Type, UInt32Type};
 use pktgen_core::config::Document;
 use pktgen_core::record::Manifest;
 use pktgen_realtime::run::Experiment;
-use pktgen_realtime::transport::End;
+use pktgen_realtime::transport::{AttachedFrames, End, TRANSPORTS, TransportPlan};
 use pktgen_registry::all;
 
-use crate::support::cases::{LIVE, XDP, drain, two};
+use crate::support::cases::{LIVE, drain};
 use crate::support::namespace::{FOUR, cables, in_namespace};
 
 /// Frames of these lengths, all different.
@@ -24,6 +25,13 @@ fn frames(lengths: impl Iterator<Item = usize>) -> Vec<Vec<u8>> {
         (0..length as u64).map(|i| (i ^ number.wrapping_mul(0x9e37_79b9) >> (i % 5 * 8)) as u8).collect()
     });
     made.collect()
+}
+
+/// Attaches frames for the workers; none if they do not fit.
+fn attach(kind: &str, frames: &[&[u8]]) -> Option<Box<dyn AttachedFrames>> {
+    let kind = *TRANSPORTS.iter().find(|it| it.name() == kind).expect("it is listed");
+    let plan = TransportPlan { interfaces: FOUR.map(str::to_owned).to_vec(), ..TransportPlan::of(kind) };
+    kind.attach(&plan, frames).expect("attaches")
 }
 
 #[test]
@@ -35,14 +43,13 @@ fn attached_frames_leave_unchanged_and_in_order() {
         let mixed = frames((0..100).map(|i| 60 + i * 14));
         for set in of_one_length.iter().chain([&mixed]) {
             let Some(mut wires) = LIVE.open(1514) else { return };
-            let (from, to) = two(&mut wires, End::Workers, End::DeviceDown);
+            let to = &mut *wires[End::DeviceDown as usize];
             let slices: Vec<&[u8]> = set.iter().map(Vec::as_slice).collect();
-            assert!(from.send_attached(0, 1).is_err(), "nothing is attached");
-            assert!(from.attach(&slices).unwrap());
+            let mut from = attach("xdp_live", &slices).expect("they fit");
             assert!(from.mode().contains("100 frames attached once"), "{}", from.mode());
             let (mut at, mut due, mut came) = (0, 0, 0);
             for count in [1, 7, 92, 60, 40, 100] {
-                assert_eq!(from.send_attached(at, count).unwrap().taken, count);
+                assert_eq!(from.send(at, count).unwrap().taken, count);
                 at = (at + count) % 100;
                 due += count;
                 drain(to, &mut |bytes| {
@@ -56,18 +63,14 @@ fn attached_frames_leave_unchanged_and_in_order() {
                 });
                 assert_eq!(came, due);
             }
-            assert!(from.send_attached(99, 2).is_err(), "there is no frame 100");
+            assert!(from.send(99, 2).is_err(), "there is no frame 100");
             assert_eq!((from.counters().sent, from.counters().send_dropped), (due as u64, 0));
-            // Others take their place.
-            assert_eq!(from.send(&slices[5..6]).unwrap().taken, 1);
-            assert_eq!(drain(to, &mut |bytes| assert!(bytes == slices[5])), 1);
-            assert!(from.send_attached(0, 1).is_err());
         }
-        // What no live frame can be is refused when it is sent, and other wires have to be given each frame anew.
+        // What no live frame can be, and what other wires have to be given anew.
         let long = [0; 1515];
-        for (case, frame) in [(LIVE, &long[..]), (LIVE, &long[..13]), (XDP, &long[..60])] {
-            let Some(mut wires) = case.open(1514) else { return };
-            assert!(!wires[End::Workers as usize].attach(&[frame]).unwrap());
+        let Some(_wires) = LIVE.open(1514) else { return };
+        for (kind, frame) in [("xdp_live", &long[..]), ("xdp_live", &long[..13]), ("af_xdp", &long[..60])] {
+            assert!(attach(kind, &[frame]).is_none(), "{kind}, {} B", frame.len());
         }
     });
 }
@@ -99,9 +102,9 @@ fn run(dir: &Path, repeat: usize, pacing: &str, records: &str, queues: usize) {
     experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
     let manifest: Manifest = serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap();
     let total = 800 * repeat;
-    let mode = &manifest.host["wire.workers"];
-    let attached = mode.contains(&format!("{} frames attached once", total / queues));
-    assert_eq!(attached, pacing == "top", "{name}: {mode}");
+    let mode = manifest.host.get("attached.workers");
+    let attached = mode.is_some_and(|mode| mode.contains(&format!("{} frames attached once", total / queues)));
+    assert_eq!(attached, pacing == "top", "{name}: {mode:?}");
     let counted = &manifest.host["frames.workers"];
     assert!(counted.starts_with(&format!("sent {total},")), "{name}: {counted}");
     let counted = &manifest.host["frames.server"];

@@ -11,7 +11,7 @@ use pktgen_workload::workload::Source;
 use rtrb::{Consumer, Producer};
 
 use super::feed::Chunk;
-use crate::transport::Wire;
+use crate::transport::{AttachedFrames, TransportPlan};
 
 /// Most bytes of a set, each frame rounded up to a cache line.
 const BYTES: usize = 1 << 28;
@@ -64,11 +64,11 @@ impl FrameSet {
         Some(set)
     }
 
-    /// Attaches to each wire what it sends, if all can: the worker with number w, counted by `stride`, sends on the wire w mod their number.
-    pub(crate) fn attach(&self, wires: &mut [Box<dyn Wire>], stride: u32) -> Result<Option<Vec<Attached>>> {
-        let lanes = wires.len();
+    /// Attaches what each of so many queues sends, if all can: the worker with number w, counted by `stride`, sends on queue w mod their
+    /// number.
+    pub(crate) fn attach(&self, plan: &TransportPlan, lanes: usize, stride: u32) -> Result<Option<Vec<Attached>>> {
         let mut all = Vec::with_capacity(lanes);
-        for (lane, wire) in wires.iter_mut().enumerate() {
+        for lane in 0..lanes {
             let starts = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
             let own = starts.zip(&self.ends).filter(|(_, (_, worker))| (worker / stride) as usize % lanes == lane);
             let mut frames: Vec<&[u8]> = own.map(|(from, (to, _))| &self.bytes[from..*to]).collect();
@@ -77,22 +77,21 @@ impl FrameSet {
             while pass > 0 && frames.len() < LEAST && (frames.len() as u64) < total {
                 frames.extend_from_within(..pass);
             }
-            if !wire.attach(&frames)? {
-                return Ok(None);
-            }
+            let Some(port) = plan.kind.attach(plan, &frames)? else { return Ok(None) };
             let mut sum = 0;
             let sums = frames.iter().map(|frame| {
                 sum += frame.len() as u64;
                 sum
             });
-            all.push(Attached { sums: std::iter::once(0).chain(sums).collect(), total, sent: 0 });
+            all.push(Attached { port, sums: std::iter::once(0).chain(sums).collect(), total, sent: 0 });
         }
         Ok(Some(all))
     }
 }
 
-/// What is attached to one wire, and how much of it was sent.
+/// What is attached for one queue, and how much of it was sent.
 pub(crate) struct Attached {
+    pub(super) port: Box<dyn AttachedFrames>,
     /// Bytes of the frames up to each.
     sums: Vec<u64>,
     /// Frames to be sent in all.
@@ -197,6 +196,22 @@ mod tests {
     use rtrb::RingBuffer;
 
     use super::*;
+    use crate::transport::{Submitted, WireCounters};
+
+    /// Only places are asked for.
+    struct Nothing;
+
+    impl AttachedFrames for Nothing {
+        fn send(&mut self, _first: usize, _count: usize) -> Result<Submitted> {
+            Ok(Submitted::default())
+        }
+        fn counters(&mut self) -> WireCounters {
+            WireCounters::default()
+        }
+        fn mode(&self) -> String {
+            String::new()
+        }
+    }
 
     fn set(workload: &str) -> Option<FrameSet> {
         let text = format!("[workload]\n{workload}\n[schedule]\noffered = \"1Mbps\"\n");
@@ -221,7 +236,7 @@ mod tests {
     /// Whatever is taken of what is offered: frames go in order, pass after pass, to the last.
     #[test]
     fn passes_follow_each_other() {
-        let mut attached = Attached { sums: vec![0, 60, 160, 175], total: 8, sent: 0 };
+        let mut attached = Attached { port: Box::new(Nothing), sums: vec![0, 60, 160, 175], total: 8, sent: 0 };
         let mut numbers = Vec::new();
         let mut bytes = 0;
         for (most, takes) in [(2, 2), (2, 0), (9, 1), (9, 2), (9, 9), (1, 1), (9, 9), (9, 9)] {

@@ -24,9 +24,8 @@ pub use outcome::Progress;
 pub(crate) use outcome::{RealOutcome, RoleTally};
 pub(crate) use roles::FIRST_WAIT;
 pub use roles::{Roles, Serve, THREADS};
-pub(crate) use start::RunOrder;
-pub use start::{OpenedRoles, only_device};
-pub(crate) use start::{open, run};
+pub use start::only_device;
+pub(crate) use start::{OpenedRoles, RunOrder, open, run};
 pub use thread::drop_privileges;
 
 /// Losses are looked at after so long.

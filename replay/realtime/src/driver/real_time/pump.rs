@@ -68,7 +68,7 @@ struct Place {
 pub(super) struct Pump {
     wire: Box<dyn Wire>,
     chunks: Chunks,
-    /// What is attached to the wire, and is sent in place of chunks.
+    /// What is attached, and is sent in place of chunks.
     attached: Option<Attached>,
     /// How the schedule is steered, if it may be.
     steered: Option<Follower>,
@@ -114,7 +114,7 @@ impl Pump {
         }
     }
 
-    /// This is attached to its wire.
+    /// This is attached for it.
     pub(super) fn attach(&mut self, attached: Attached) {
         self.attached = Some(attached);
     }
@@ -136,7 +136,11 @@ impl Pump {
         // Frames that are due at 0 wait for the beginning, too.
         shared.wait_for_the_beginning();
         match self.attached.take() {
-            Some(attached) => self.send_attached(attached, shared)?,
+            Some(mut attached) => {
+                let result = self.send_attached(&mut attached, shared);
+                self.attached = Some(attached);
+                result?;
+            }
             None => self.send_chunks(shared)?,
         }
         if self.fault.is_some() {
@@ -188,12 +192,12 @@ impl Pump {
     }
 
     /// Sends what is attached to the wire, as fast as it takes it.
-    fn send_attached(&mut self, mut attached: Attached, shared: &Shared) -> Result<()> {
+    fn send_attached(&mut self, attached: &mut Attached, shared: &Shared) -> Result<()> {
         while let Some((at, count)) = attached.next(ATTACHED_MAX).filter(|_| !shared.ending()) {
             let now = shared.clock.now();
             // A call that the feeder has no room to learn of would leave no rows.
             let room = self.chunks.calls.as_ref().is_some_and(|calls| !calls.is_full());
-            let sent = if room { self.wire.send_attached(at, count)? } else { Submitted::default() };
+            let sent = if room { attached.port.send(at, count)? } else { Submitted::default() };
             if sent.taken == 0 {
                 self.full_waits += 1;
                 shared.live.refused.fetch_add(u64::from(sent.refused), Ordering::Relaxed);
@@ -378,7 +382,8 @@ pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 
         outcome
             .facts
             .extend(notes.map(|(name, said)| if several { (format!("{name}.{queue}"), said) } else { (name, said) }));
-        let counters = pump.wire.counters();
+        let beside = pump.attached.as_mut().map(|attached| attached.port.counters()).unwrap_or_default();
+        let counters = pump.wire.counters().plus(beside);
         total = total.plus(counters);
         if several {
             let queue_counts = counts("workers", queue as u32, counters);

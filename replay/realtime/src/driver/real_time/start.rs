@@ -58,18 +58,18 @@ pub(crate) struct RunOrder<'a> {
 }
 
 /// What a process needs of its host for its roles: got before anything of the run is written.
-pub struct OpenedRoles {
+pub(crate) struct OpenedRoles {
     node: NodeId,
     placement: Placement,
     wires: Vec<Wires>,
-    /// What is attached to the workers', by queue.
+    /// What is attached for the workers, by queue.
     attached: Option<Vec<Attached>>,
 }
 
 /// An end, as its role uses it: one wire for each queue that it has a thread for.
 type Wires = Vec<Box<dyn Wire>>;
 
-/// Opens the wires of `roles`, and attaches `set` to those of the workers if they can.
+/// Opens the wires of `roles`, and attaches `set` for the workers if that is possible.
 pub(crate) fn open(parts: &Parts, plan: &TransportPlan, roles: Roles, set: Option<&FrameSet>) -> Result<OpenedRoles> {
     let node = only_device(&parts.topology)?;
     let apart = |end: End| match end {
@@ -83,9 +83,9 @@ pub(crate) fn open(parts: &Parts, plan: &TransportPlan, roles: Roles, set: Optio
     let ends = roles.ends(has_server(parts));
     let opened = plan.kind.open(plan, &ends, plan.wire_bytes(parts.frame_bytes))?;
     let used = |(end, ports): (&End, Ports)| if apart(*end) { ports.apart() } else { vec![ports.whole()] };
-    let mut wires: Vec<Wires> = ends.iter().zip(opened).map(used).collect();
-    let attached = match (set, ends.first(), wires.first_mut()) {
-        (Some(set), Some(End::Workers), Some(lanes)) => set.attach(lanes, stride(&parts.facts))?,
+    let wires: Vec<Wires> = ends.iter().zip(opened).map(used).collect();
+    let attached = match (set, &wires[..]) {
+        (Some(set), [workers, ..]) if roles.workers => set.attach(plan, workers.len(), stride(&parts.facts))?,
         _ => None,
     };
     Ok(OpenedRoles { node, placement, wires, attached })
@@ -118,6 +118,7 @@ pub(crate) fn run(
     dir: &mut RunDir,
 ) -> Result<(RealOutcome, Option<Error>)> {
     let OpenedRoles { node, placement, wires, attached } = opened;
+    let mode = attached.as_ref().and_then(|all| Some(("attached.workers".to_owned(), all.first()?.port.mode())));
     // Threads that are started from here on, those of the records too, leave the roles' cores alone.
     let _back = placement.step_aside()?;
     if order.roles.part().is_some() {
@@ -137,6 +138,7 @@ pub(crate) fn run(
     roles.run(&shared, &placement, order.progress)?;
     drop(resting);
     let mut facts = std::mem::take(&mut roles.modes);
+    facts.extend(mode);
     facts.push(("cores".into(), placement.describe()));
     let mut outcome = RealOutcome::new(facts, &shared, ledger)?;
     outcome.notes.extend_from_slice(placement.notes());
