@@ -263,7 +263,7 @@ mod tests {
         notes.push((30, 1)).unwrap();
         assert_eq!(calls.hear(), 3);
         assert_eq!(calls.dated(false).unwrap().sent, [10, 10, 20]);
-        assert_eq!(calls.dated(false).unwrap().sent, []);
+        assert!(calls.dated(false).unwrap().sent.is_empty());
         assert!(calls.dated(false).is_none());
         // The run ended before the others left.
         assert_eq!(calls.dated(true).unwrap().sent, [20, 30, super::super::feed::UNSENT, super::super::feed::UNSENT]);
