@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: packages demo site test test-all check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
+.PHONY: packages demo site test test-all check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -115,6 +115,10 @@ pacing: sender
 # Rates over 1 to as many queues as there are cores.
 queue-rates: sender
 	$(ROOT) scripts/queue-rates
+
+# Raw frames on veth pairs, beside tcpreplay, a bare loop of live frames, and through testpmd where it is installed.
+raw-rates: sender
+	$(ROOT) scripts/raw-rates
 
 # Captures on a veth pair, beside tcpdump and dumpcap, at rising rates.
 capture-rates: sender

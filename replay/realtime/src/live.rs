@@ -142,6 +142,12 @@ impl SentBy {
         sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.late.count(late_ns);
     }
+
+    /// So many more of one cluster, for which nothing was due. Only the thread that keeps the workers' rows calls it.
+    pub(crate) fn count_all(&self, cluster: u16, count: u64) {
+        let sent = self.clusters.get(usize::from(cluster)).unwrap_or(&self.others);
+        sent.store(sent.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+    }
 }
 
 /// What both sides of a run hold.

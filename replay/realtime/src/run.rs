@@ -425,7 +425,11 @@ impl Experiment {
             manifest.host.insert("control.socket".into(), socket);
         }
         let remote = simulated::open(&plan, run.seed, self.may_launch)?;
-        let opened = plan.spec.is_real_time().then(|| real::open(&plan, source, task.roles)).transpose()?;
+        let opened = plan
+            .spec
+            .is_real_time()
+            .then(|| real::open(&plan, source, (task.roles, task.steering.is_some())))
+            .transpose()?;
         let recorder = RunDir::create(claim, &manifest, plan.spec.wanted())?;
         let mut summary = None;
         if let Some(opened) = opened {

@@ -74,6 +74,12 @@ pub trait Source: Send {
         false
     }
 
+    /// Passes that are left, this one too, where all of them have the same frames and only times and numbers differ. None where that is
+    /// not known.
+    fn passes(&self) -> Option<u32> {
+        None
+    }
+
     /// Why the source ended early, if it did: a damaged trace, an update later than time reaches. Asked once at
     /// the end of a run.
     fn failure(&self) -> Option<&str>;

@@ -152,6 +152,10 @@ impl<F: RawFrames> Source for RawSource<F> {
         }
     }
 
+    fn passes(&self) -> Option<u32> {
+        Some(1)
+    }
+
     fn failure(&self) -> Option<&str> {
         self.failure.as_deref().or(self.frames.failure())
     }

@@ -136,6 +136,11 @@ impl Source for Repeat {
         }
     }
 
+    fn passes(&self) -> Option<u32> {
+        self.source.passes()?;
+        self.left?.checked_add(1)
+    }
+
     fn failure(&self) -> Option<&str> {
         self.failure.as_deref().or(self.source.failure())
     }

@@ -51,6 +51,10 @@ impl Source for Shared {
         self.pass_over();
     }
 
+    fn passes(&self) -> Option<u32> {
+        self.source.passes()
+    }
+
     fn failure(&self) -> Option<&str> {
         self.source.failure()
     }

@@ -97,6 +97,10 @@ impl Source for Scaled {
         }
     }
 
+    fn passes(&self) -> Option<u32> {
+        self.source.passes()
+    }
+
     fn failure(&self) -> Option<&str> {
         self.failure.as_deref().or(self.source.failure())
     }

@@ -382,6 +382,11 @@ impl WorkerRows<'_> {
         if self.records.keeps(row.seq) { self.sent.push(row) } else { Ok(()) }
     }
 
+    /// Whether updates get no rows.
+    pub(crate) fn keeps_none(&self) -> bool {
+        self.records == Records::None
+    }
+
     /// A worker under transmission control learned or decided something.
     pub fn state(&mut self, row: &State) -> Result<()> {
         self.states.as_mut().map_or(Ok(()), |states| states.push(row))

@@ -128,7 +128,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
     };
     let (Crew { workers: crew, mut declared, payloads }, receiver) =
         read_endpoints(catalogue, &mut document, endpoint, &facts, laned(&lanes, opened.source))?;
-    let frame_bytes = declared.frame_bytes.unwrap_or(frame_max + ACK_HEAD - UPDATE_HEAD);
+    let frame_bytes = declared.frame_bytes.unwrap_or(frame_max + beside(&facts));
     let DeviceSet { devices, changes, mut remarks, launch, probing } =
         read_devices(catalogue, &mut document, &topology, &facts, frame_bytes, &declared)?;
     remarks.extend((capture.states && !kind.behaviour().listens).then_some(Note::StatesUnused {}));
@@ -205,6 +205,11 @@ fn elements(facts: &Facts, frame_max: usize) -> usize {
 fn updates(facts: &Facts, frame_max: usize, goal_of: Option<u32>, transport: &TransportPlan) -> Subject {
     let named = !facts.protocol.whole && transport.dialect.is_none_or(|dialect| !dialect.headless);
     Subject::Updates { elements: elements(facts, frame_max), goal: goal(goal_of, &facts.workers), named }
+}
+
+/// What the largest ACK has beside the largest frame. Nothing answers frames that are sent as they are.
+fn beside(facts: &Facts) -> usize {
+    if facts.protocol.whole { 0 } else { ACK_HEAD - UPDATE_HEAD }
 }
 
 /// Bytes of the largest frame: an ACK with the model has a longer header than the update it answers.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pktgen_core::record::{
     CONTROLS, Counters, Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT, SteeredRow,
 };
-use pktgen_core::time::{NS, Time};
+use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use pktgen_workload::workload::Source;
@@ -18,7 +18,7 @@ use super::{Meeting, Summary, Task};
 use crate::capture::lateness::{LATENESS, describe, write_lateness};
 use crate::capture::{Records, RunDir, write_controls, write_manifest};
 use crate::clock::{RunClock, Watched, reading};
-use crate::driver::real_time::{self, OpenedRoles, RealOutcome, Roles, RunOrder};
+use crate::driver::real_time::{self, FrameSet, OpenedRoles, RealOutcome, Roles, RunOrder};
 use crate::driver::virtual_time::Outcome;
 use crate::launch::LaunchedDevice;
 use crate::live::Ends;
@@ -141,7 +141,11 @@ fn steerable(
 }
 
 /// Gets what this process's part of `plan` needs of the host, or refuses.
-pub(super) fn open(plan: &Plan, source: impl Fn() -> Result<Box<dyn Source>>, roles: Roles) -> Result<OpenedRoles> {
+pub(super) fn open(
+    plan: &Plan,
+    source: impl Fn() -> Result<Box<dyn Source>>,
+    (roles, steered): (Roles, bool),
+) -> Result<OpenedRoles> {
     // A device or a server alone may read what such workers sent elsewhere.
     if roles.workers && plan.spec.transport.kind.capabilities().own_time && plan.parts.declared.reacts {
         return Err(Error::config(
@@ -154,7 +158,19 @@ pub(super) fn open(plan: &Plan, source: impl Fn() -> Result<Box<dyn Source>>, ro
         // Not faster than the link is.
         offered(source()?).map_or(Ok(()), |(_, bps)| plan.spec.transport.check_link(bps))?;
     }
-    real_time::open(&plan.parts, &plan.spec.transport, roles)
+    let set = if roles.workers && attaches(plan, steered) { FrameSet::of(source()?) } else { None };
+    real_time::open(&plan.parts, &plan.spec.transport, roles, set.as_ref())
+}
+
+/// Whether the frames may be attached to the wires and sent from there: whole, as fast as they can, and nothing else decides which ones.
+fn attaches(plan: &Plan, steered: bool) -> bool {
+    let transport = &plan.spec.transport;
+    transport.kind.capabilities().attaches
+        && transport.pacing == Pacing::Top
+        && transport.middleware.declaring(|_| true).next().is_none()
+        && plan.parts.facts.raw.is_some()
+        && plan.spec.capture.until == NEVER
+        && !steered
 }
 
 /// Runs this process's part of `plan` and writes its run dir.

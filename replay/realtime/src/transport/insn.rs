@@ -155,6 +155,18 @@ impl Code {
         self.push(0x7b, dst, src, off, 0);
     }
 
+    /// Copies `len` bytes from `src` to `dst`, through `by`.
+    pub(crate) fn copy_bytes(&mut self, dst: Reg, src: Reg, len: usize, by: Reg) {
+        let mut at = 0;
+        for (bytes, load, store) in [(8, 0x79, 0x7b), (4, 0x61, 0x63), (2, 0x69, 0x6b), (1, 0x71, 0x73)] {
+            while at + bytes <= len {
+                self.push(load, by, src, at as i16, 0);
+                self.push(store, dst, by, at as i16, 0);
+                at += bytes;
+            }
+        }
+    }
+
     /// `dst =` the map with file descriptor `fd`
     pub(crate) fn load_map(&mut self, dst: Reg, fd: i32) {
         self.push(0x18, dst, 1, 0, fd);

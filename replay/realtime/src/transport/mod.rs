@@ -82,6 +82,8 @@ pub struct Capabilities {
     pub stamps_received: bool,
     /// Whether the kernel or the card stamps what leaves.
     pub stamps_sent: bool,
+    /// Whether frames can be [attached](Transport::attach).
+    pub attaches: bool,
     /// Whether it can work without copying.
     pub zero_copy: bool,
     /// Whether it needs privileges.
@@ -103,6 +105,7 @@ impl Capabilities {
         knows_sent: true,
         stamps_received: false,
         stamps_sent: false,
+        attaches: false,
         zero_copy: false,
         privileged: false,
         heads: true,
@@ -216,6 +219,18 @@ pub trait Wire: Send {
     }
 }
 
+/// Frames that are ready to be sent on an interface, again and again.
+pub trait AttachedFrames: Send {
+    /// Submits `count` of them from number `first` on, as [`Wire::send`] does.
+    fn send(&mut self, first: usize, count: usize) -> Result<Submitted>;
+
+    /// Totals since they were attached.
+    fn counters(&mut self) -> WireCounters;
+
+    /// What was really got, for the manifest.
+    fn mode(&self) -> String;
+}
+
 /// An end of one of the two cables of a run: workers – device – server. In the order of `transport.interfaces`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -269,6 +284,12 @@ pub trait Transport: Named + Sync {
     /// Opens these ends, in their order, for frames up to `frame_max` bytes. The others are another process's, or
     /// hardware.
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>>;
+
+    /// Prepares frames that the workers send again and again, once for all, beside their open wires. None where each has to be given to a
+    /// wire anew, or these do not fit.
+    fn attach(&self, _plan: &TransportPlan, _frames: &[&[u8]]) -> Result<Option<Box<dyn AttachedFrames>>> {
+        Ok(None)
+    }
 }
 
 /// Every transport, by name.

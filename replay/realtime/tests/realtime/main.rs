@@ -1,5 +1,6 @@
 //! The tests of targets, endpoints, transports and runs as other crates use them; one module per subject.
 
+mod attached;
 mod capture_allocations;
 mod conformance;
 mod control;

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use pktgen_core::record::{Fault, Sent};
-use pktgen_core::time::{MS, NEVER, NS, Time};
+use pktgen_core::time::{HORIZON, MS, NEVER, NS, Time};
 use pktgen_core::{Error, Result};
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use super::attached::{CALLS, CallNotes, Calls};
 use super::{RealOutcome, Shared};
 use crate::capture::WorkerRows;
 use crate::endpoint::{Host, Workers};
@@ -47,6 +48,14 @@ pub(super) struct Chunk {
     pub(super) sent: Vec<Time>,
 }
 
+impl Chunk {
+    /// Of so many frames, of which none left yet.
+    #[cfg(test)]
+    pub(super) fn undated(count: usize) -> Self {
+        Chunk { pool: None, frames: Vec::new(), rows: Vec::new(), sent: vec![UNSENT; count] }
+    }
+}
+
 /// A round, as the feeder keeps it.
 struct Round {
     pool: Arc<Pool>,
@@ -64,6 +73,8 @@ struct Lane {
     /// Which round's rows are written next, counted from the earliest under way, and how far.
     round: usize,
     at: usize,
+    /// Where frames are attached to the wire: the calls in which they leave.
+    calls: Option<Calls>,
 }
 
 /// What is next of a queue.
@@ -80,6 +91,8 @@ enum Next {
 pub(super) struct Chunks {
     pub(super) full: Consumer<Chunk>,
     pub(super) spent: Producer<Chunk>,
+    /// Where frames are attached to the wire: no chunk comes, and calls are noted here.
+    pub(super) calls: Option<CallNotes>,
 }
 
 /// Fills chunks and empties them into the records.
@@ -106,6 +119,8 @@ pub(super) struct Feeder {
     shown: Option<Arc<SentBy>>,
     /// How the schedule is steered, if it may be.
     steered: Option<Follower>,
+    /// Whether there are cores for the rows of attached frames while these leave.
+    rows_aside: bool,
 }
 
 impl Feeder {
@@ -115,6 +130,7 @@ impl Feeder {
         until: Time,
         paced: bool,
         (queues, stride): (usize, u32),
+        attached: bool,
     ) -> Result<(Self, Vec<Chunks>)> {
         let most = (BYTES / frame_bytes.max(1)).clamp(BURST, FRAMES);
         let chunk = || Chunk {
@@ -131,8 +147,10 @@ impl Feeder {
         let lane = |_| -> Result<(Lane, Chunks)> {
             let (full, to_send) = RingBuffer::new(CHUNKS);
             let (done, spent) = RingBuffer::new(CHUNKS);
-            let lane = Lane { full, spent, lateness: super::histogram()?, round: 0, at: 0 };
-            Ok((lane, Chunks { full: to_send, spent: done }))
+            let (notes, noted) = if attached { RingBuffer::new(CALLS) } else { RingBuffer::new(1) };
+            let calls = attached.then(|| Calls::new(noted));
+            let lane = Lane { full, spent, lateness: super::histogram()?, round: 0, at: 0, calls };
+            Ok((lane, Chunks { full: to_send, spent: done, calls: attached.then_some(notes) }))
         };
         let (lanes, chunks): (Vec<_>, Vec<_>) = (0..queues).map(lane).collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let mut feeder = Feeder {
@@ -150,6 +168,7 @@ impl Feeder {
             cut: false,
             shown: None,
             steered: None,
+            rows_aside: true,
         };
         // Before time begins, so that the first frames are not late.
         feeder.fill_all()?;
@@ -160,6 +179,11 @@ impl Feeder {
     pub(super) fn show(&mut self, sent: Arc<SentBy>) {
         sent.counted(0);
         self.shown = Some(sent);
+    }
+
+    /// Without cores of their own rows of attached frames are written when these have left, so that they do not slow them down.
+    pub(super) fn write_aside(&mut self, aside: bool) {
+        self.rows_aside = aside;
     }
 
     /// The schedule is steered.
@@ -175,6 +199,9 @@ impl Feeder {
 
     /// Works until every frame has left or the run ends.
     pub(super) fn run(&mut self, shared: &Shared, rows: &mut WorkerRows) -> Result<()> {
+        if self.lanes.iter().any(|lane| lane.calls.is_some()) {
+            return self.follow_calls(shared, rows);
+        }
         loop {
             // Read before the rings are: what was sent before comes back before.
             let pumps_over = shared.pumps.load(Ordering::Acquire) == 0;
@@ -198,6 +225,49 @@ impl Feeder {
                 std::thread::sleep(NAP);
             }
         }
+    }
+
+    /// The same where frames are attached to the wires: their rows are drawn when they may have left already.
+    fn follow_calls(&mut self, shared: &Shared, rows: &mut WorkerRows) -> Result<()> {
+        loop {
+            // Read before the notes are: what was noted before is heard.
+            let pumps_over = shared.pumps.load(Ordering::Acquire) == 0;
+            let now = shared.clock.now();
+            let left: u64 = self.calls().map(Calls::hear).sum();
+            if let Some(shown) = &self.shown {
+                // Raw frames are of one cluster.
+                shown.count_all(0, left);
+                shown.counted(if pumps_over { NEVER } else { now });
+            }
+            let idle = if rows.keeps_none() {
+                self.calls().for_each(Calls::forget);
+                true
+            } else if self.rows_aside || pumps_over {
+                !self.write_dated(shared, rows)?
+            } else {
+                true
+            };
+            if pumps_over && !self.calls().any(|calls| calls.outstanding()) {
+                self.take_back_dated(true);
+                return self.write(true, shared, rows).map(drop);
+            }
+            if idle {
+                std::thread::sleep(NAP);
+            }
+        }
+    }
+
+    /// Draws rows and writes those whose frames left. True if there were some.
+    fn write_dated(&mut self, shared: &Shared, rows: &mut WorkerRows) -> Result<bool> {
+        if !self.fill_all()? && self.under_way.is_empty() && self.calls().any(|calls| calls.outstanding()) {
+            return Err(Error::Invalid("frames left that are not of the schedule; please report this".into()));
+        }
+        self.take_back_dated(false);
+        self.write(false, shared, rows)
+    }
+
+    fn calls(&mut self) -> impl Iterator<Item = &mut Calls> {
+        self.lanes.iter_mut().filter_map(|lane| lane.calls.as_mut())
     }
 
     /// Publishes up to when all that left is counted, before what had come back by `now` was: up to the last row that is written,
@@ -236,6 +306,10 @@ impl Feeder {
             for (lane, part) in self.lanes.iter_mut().zip(&mut round.parts) {
                 let Some(mut chunk) = part.take() else { continue };
                 chunk.sent.resize(chunk.frames.len(), UNSENT);
+                if let Some(calls) = &mut lane.calls {
+                    calls.wait(chunk);
+                    continue;
+                }
                 chunk.pool = Some(round.pool.clone());
                 let full = lane.full.push(chunk);
                 full.map_err(|_| Error::Invalid("more chunks than there are; please report this".into()))?;
@@ -250,7 +324,9 @@ impl Feeder {
         let Round { pool, parts, first } = round;
         *first = self.workers.next_wake();
         let pool = Arc::get_mut(pool).ok_or_else(held)?;
-        let until = self.workers.next_wake().saturating_add(SPAN).min(self.until);
+        // Without deadlines a schedule is not as slow as it says.
+        let span = if self.paced { SPAN } else { HORIZON };
+        let until = self.workers.next_wake().saturating_add(span).min(self.until).min(NEVER - 1);
         let mut count = 0;
         while count + BURST <= self.most && self.workers.next_wake() <= until {
             self.workers.pull(until, pool, &mut self.host);
@@ -273,6 +349,18 @@ impl Feeder {
             let mut rounds = self.under_way.iter_mut();
             while let Ok(mut chunk) = lane.spent.pop() {
                 chunk.pool = None;
+                if let Some(round) = rounds.find(|round| round.parts[number].is_none()) {
+                    round.parts[number] = Some(chunk);
+                }
+            }
+        }
+    }
+
+    /// Takes back what has left of what is attached; at the end, `over`, chunks of which a part did.
+    fn take_back_dated(&mut self, over: bool) {
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            let mut rounds = self.under_way.iter_mut();
+            while let Some(chunk) = lane.calls.as_mut().and_then(|calls| calls.dated(over)) {
                 if let Some(round) = rounds.find(|round| round.parts[number].is_none()) {
                     round.parts[number] = Some(chunk);
                 }
@@ -369,7 +457,7 @@ impl Feeder {
                         late_max = late_max.max(late_ns);
                         lane.lateness.saturating_record(late_ns);
                     }
-                    if let Some(shown) = &self.shown {
+                    if let Some(shown) = self.shown.as_ref().filter(|_| lane.calls.is_none()) {
                         shown.count(row.tenant(), late_ns);
                     }
                     self.latest = t_sent;

@@ -4,6 +4,7 @@
 //! Every thread reads the one clock of the run, hands what arrived to its state machine with the time, and sends what
 //! comes out when it is due. Fates and sums are settled afterwards, from the records ([`crate::settle`]).
 
+mod attached;
 mod cores;
 mod device;
 mod feed;
@@ -17,14 +18,14 @@ mod start;
 pub(crate) mod thread;
 mod workers;
 
+pub(crate) use attached::FrameSet;
 pub(crate) use outcome::FIRST_LATE;
 pub use outcome::Progress;
 pub(crate) use outcome::{RealOutcome, RoleTally};
 pub(crate) use roles::FIRST_WAIT;
 pub use roles::{Roles, Serve, THREADS};
-pub(crate) use start::RunOrder;
-pub(crate) use start::run;
-pub use start::{OpenedRoles, only_device, open};
+pub use start::only_device;
+pub(crate) use start::{OpenedRoles, RunOrder, open, run};
 pub use thread::drop_privileges;
 
 /// Losses are looked at after so long.

@@ -10,6 +10,7 @@ use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::HEAD;
 use pktgen_wire::wire::update::is_ack;
 
+use super::attached::Attached;
 use super::feed::{Chunk, Chunks, SKIPPED};
 use super::{RealOutcome, RoleTally, Shared, first_late, tell_lost};
 use crate::frame::{BURST, Frame};
@@ -22,6 +23,8 @@ use crate::transport::{Late, Pacing, Submitted, Wait, Wire, WireCounters};
 /// call is dear many.
 const BURST_MORE: usize = 256;
 const BURST_MAX: usize = 2048;
+/// The same of frames that are attached to the wire.
+const ATTACHED_MAX: usize = 4096;
 /// Arrivals are looked for when nothing is due for so long, and after so many frames at the latest.
 const LISTEN_GAP: Time = 20_000 * NS;
 const LISTEN_FRAMES: u64 = 256;
@@ -65,6 +68,8 @@ struct Place {
 pub(super) struct Pump {
     wire: Box<dyn Wire>,
     chunks: Chunks,
+    /// What is attached, and is sent in place of chunks.
+    attached: Option<Attached>,
     /// How the schedule is steered, if it may be.
     steered: Option<Follower>,
     /// Where live statistics are published, if they are.
@@ -91,6 +96,7 @@ impl Pump {
         Pump {
             wire,
             chunks,
+            attached: None,
             steered,
             shown: None,
             sent: 0,
@@ -106,6 +112,11 @@ impl Pump {
             full_waits: 0,
             fault: None,
         }
+    }
+
+    /// This is attached for it.
+    pub(super) fn attach(&mut self, attached: Attached) {
+        self.attached = Some(attached);
     }
 
     /// Live statistics are published.
@@ -124,6 +135,33 @@ impl Pump {
     pub(super) fn run(&mut self, shared: &Shared, mut over: Over) -> Result<()> {
         // Frames that are due at 0 wait for the beginning, too.
         shared.wait_for_the_beginning();
+        match self.attached.take() {
+            Some(mut attached) => {
+                let result = self.send_attached(&mut attached, shared);
+                self.attached = Some(attached);
+                result?;
+            }
+            None => self.send_chunks(shared)?,
+        }
+        if self.fault.is_some() {
+            shared.given_up.store(true, Ordering::Relaxed);
+        }
+        self.left(0, NEVER);
+        self.wire.flush(FLUSH_NS)?;
+        over.tell();
+        let mut quiet_since = self.last;
+        while !shared.over(quiet_since) {
+            if self.listen()? > 0 {
+                quiet_since = shared.clock.now();
+            } else {
+                shared.idle(self.wire.as_mut(), shared.clock.now() + LISTEN_GAP * 50)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what the feeder makes.
+    fn send_chunks(&mut self, shared: &Shared) -> Result<()> {
         let mut hungry = false;
         while !shared.ending() && self.fault.is_none() {
             // Read before the ring is: what is pushed before the flag is seen.
@@ -150,18 +188,30 @@ impl Pump {
                 }
             }
         }
-        if self.fault.is_some() {
-            shared.given_up.store(true, Ordering::Relaxed);
-        }
-        self.left(0, NEVER);
-        self.wire.flush(FLUSH_NS)?;
-        over.tell();
-        let mut quiet_since = self.last;
-        while !shared.over(quiet_since) {
-            if self.listen()? > 0 {
-                quiet_since = shared.clock.now();
-            } else {
-                shared.idle(self.wire.as_mut(), shared.clock.now() + LISTEN_GAP * 50)?;
+        Ok(())
+    }
+
+    /// Sends what is attached to the wire, as fast as it takes it.
+    fn send_attached(&mut self, attached: &mut Attached, shared: &Shared) -> Result<()> {
+        while let Some((at, count)) = attached.next(ATTACHED_MAX).filter(|_| !shared.ending()) {
+            let now = shared.clock.now();
+            // A call that the feeder has no room to learn of would leave no rows.
+            let room = self.chunks.calls.as_ref().is_some_and(|calls| !calls.is_full());
+            let sent = if room { attached.port.send(at, count)? } else { Submitted::default() };
+            if sent.taken == 0 {
+                self.full_waits += 1;
+                shared.live.refused.fetch_add(u64::from(sent.refused), Ordering::Relaxed);
+                shared.idle_from(self.wire.as_mut(), now + FULL_GAP, now)?;
+                continue;
+            }
+            if let Some(calls) = &mut self.chunks.calls {
+                let _ = calls.push((now, sent.taken as u32));
+            }
+            let (bytes, last_bytes) = attached.left(at, sent.taken);
+            self.bytes += bytes;
+            self.note(sent.taken, last_bytes, now, shared);
+            if self.sent - self.listened >= LISTEN_FRAMES {
+                self.listen()?;
             }
         }
         Ok(())
@@ -208,7 +258,7 @@ impl Pump {
             }
             self.moved(&mut chunk.frames[at..at + taken]);
             at += taken;
-            self.note(taken, &chunk.frames[at.max(1) - 1], now, shared);
+            self.note(taken, chunk.frames[at.max(1) - 1].len.into(), now, shared);
             if taken == 0 {
                 self.full_waits += 1;
                 shared.live.refused.fetch_add(u64::from(sent.refused), Ordering::Relaxed);
@@ -266,9 +316,9 @@ impl Pump {
         }
     }
 
-    fn note(&mut self, taken: usize, last: &Frame, now: Time, shared: &Shared) {
+    fn note(&mut self, taken: usize, last_bytes: u64, now: Time, shared: &Shared) {
         if taken > 0 {
-            self.last_bytes = u64::from(last.len);
+            self.last_bytes = last_bytes;
             self.sent += taken as u64;
             self.first.get_or_insert(now);
             self.last = now;
@@ -332,7 +382,8 @@ pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 
         outcome
             .facts
             .extend(notes.map(|(name, said)| if several { (format!("{name}.{queue}"), said) } else { (name, said) }));
-        let counters = pump.wire.counters();
+        let beside = pump.attached.as_mut().map(|attached| attached.port.counters()).unwrap_or_default();
+        let counters = pump.wire.counters().plus(beside);
         total = total.plus(counters);
         if several {
             let queue_counts = counts("workers", queue as u32, counters);

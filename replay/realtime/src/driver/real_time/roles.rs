@@ -189,6 +189,11 @@ impl Placement {
         Ok(Placement { roles, others, all, notes: Vec::new() })
     }
 
+    /// Whether there are cores for so many threads beside the roles'.
+    pub(super) fn leaves(&self, threads: usize) -> bool {
+        self.all.len() >= self.roles.len() + threads
+    }
+
     /// Moves this thread, and those that it starts, off the roles' cores while the guard lives.
     pub(super) fn step_aside(&self) -> Result<Aside> {
         thread::run_on(&self.others).map_err(|e| Error::Host(format!("cannot run on cores {:?}: {e}", self.others)))?;

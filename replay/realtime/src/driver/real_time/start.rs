@@ -10,6 +10,7 @@ use pktgen_core::topology::{NodeId, Role, Topology};
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::update::FORMAT;
 
+use super::attached::{Attached, FrameSet};
 use super::device::{Cables, DeviceRole};
 use super::feed::{Chunks, Feeder};
 use super::pump::{self, Pump};
@@ -19,6 +20,7 @@ use super::workers::WorkersRole;
 use super::{Progress, RealOutcome, Roles, Serve, Shared, thread};
 use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
+use crate::endpoint::Facts;
 use crate::ledger::Ledger;
 use crate::live::Ends;
 use crate::parts::Parts;
@@ -31,6 +33,9 @@ use crate::transport::{End, Nowhere, Pacing, Ports, TransportPlan, Wire};
 const TELL: Time = 100 * MS;
 /// Time begins so long after the threads are started.
 const LEAD: Time = 20 * MS;
+
+/// Threads that rows of sent frames keep busy: they are drawn, and written.
+const ROW_THREADS: usize = 2;
 
 /// What a run in real time is made of, beside its parts.
 pub(crate) struct RunOrder<'a> {
@@ -53,17 +58,19 @@ pub(crate) struct RunOrder<'a> {
 }
 
 /// What a process needs of its host for its roles: got before anything of the run is written.
-pub struct OpenedRoles {
+pub(crate) struct OpenedRoles {
     node: NodeId,
     placement: Placement,
     wires: Vec<Wires>,
+    /// What is attached for the workers, by queue.
+    attached: Option<Vec<Attached>>,
 }
 
 /// An end, as its role uses it: one wire for each queue that it has a thread for.
 type Wires = Vec<Box<dyn Wire>>;
 
-/// Opens the wires of `roles`.
-pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<OpenedRoles> {
+/// Opens the wires of `roles`, and attaches `set` for the workers if that is possible.
+pub(crate) fn open(parts: &Parts, plan: &TransportPlan, roles: Roles, set: Option<&FrameSet>) -> Result<OpenedRoles> {
     let node = only_device(&parts.topology)?;
     let apart = |end: End| match end {
         End::Workers => plan.queues > 1 && sends_apart(parts, plan),
@@ -76,7 +83,17 @@ pub fn open(parts: &Parts, plan: &TransportPlan, roles: Roles) -> Result<OpenedR
     let ends = roles.ends(has_server(parts));
     let opened = plan.kind.open(plan, &ends, plan.wire_bytes(parts.frame_bytes))?;
     let used = |(end, ports): (&End, Ports)| if apart(*end) { ports.apart() } else { vec![ports.whole()] };
-    Ok(OpenedRoles { node, placement, wires: ends.iter().zip(opened).map(used).collect() })
+    let wires: Vec<Wires> = ends.iter().zip(opened).map(used).collect();
+    let attached = match (set, &wires[..]) {
+        (Some(set), [workers, ..]) if roles.workers => set.attach(plan, workers.len(), stride(&parts.facts))?,
+        _ => None,
+    };
+    Ok(OpenedRoles { node, placement, wires, attached })
+}
+
+/// This process runs every n-th worker. Far more than there are workers is refused where they are shared.
+fn stride(facts: &Facts) -> u32 {
+    u32::try_from(facts.share.of()).unwrap_or(1)
 }
 
 /// Whether each queue of the workers may have a thread that sends. Workers that react are one endpoint, some middleware is of one wire, and an
@@ -100,14 +117,15 @@ pub(crate) fn run(
     watched: Option<Ends>,
     dir: &mut RunDir,
 ) -> Result<(RealOutcome, Option<Error>)> {
-    let OpenedRoles { node, placement, wires } = opened;
+    let OpenedRoles { node, placement, wires, attached } = opened;
+    let mode = attached.as_ref().and_then(|all| Some(("attached.workers".to_owned(), all.first()?.port.mode())));
     // Threads that are started from here on, those of the records too, leave the roles' cores alone.
     let _back = placement.step_aside()?;
     if order.roles.part().is_some() {
         // A whole run may be one of a sweep, whose next needs the rights again: this thread keeps them, without effect.
         drop_rights(order.plan)?;
     }
-    let (mut roles, ledger) = RunRoles::new(parts, node, wires, order, dir)?;
+    let (mut roles, ledger) = RunRoles::new(parts, node, (wires, attached, placement.leaves(ROW_THREADS)), order, dir)?;
     if let Some(watched) = watched {
         roles.show(watched);
     }
@@ -120,6 +138,7 @@ pub(crate) fn run(
     roles.run(&shared, &placement, order.progress)?;
     drop(resting);
     let mut facts = std::mem::take(&mut roles.modes);
+    facts.extend(mode);
     facts.push(("cores".into(), placement.describe()));
     let mut outcome = RealOutcome::new(facts, &shared, ledger)?;
     outcome.notes.extend_from_slice(placement.notes());
@@ -224,7 +243,7 @@ impl<'a> RunRoles<'a> {
     fn new(
         parts: Parts,
         node: NodeId,
-        wires: Vec<Wires>,
+        (wires, attached, aside): (Vec<Wires>, Option<Vec<Attached>>, bool),
         order: &RunOrder,
         dir: &'a mut RunDir,
     ) -> Result<(Self, Ledger)> {
@@ -237,9 +256,8 @@ impl<'a> RunRoles<'a> {
         let (fed, reacting) = match (order.roles.workers, declared.reacts) {
             (true, false) => {
                 let lanes = wires.first().map_or(1, Vec::len);
-                // Far more than there are workers is refused where they are shared.
-                let stride = u32::try_from(facts.share.of()).unwrap_or(1);
-                (Some(Feeder::new(workers, frame_bytes, order.until, paced, (lanes, stride))?), None)
+                let (queues, attached) = ((lanes, stride(&facts)), attached.is_some());
+                (Some(Feeder::new(workers, frame_bytes, order.until, paced, queues, attached)?), None)
             }
             (true, true) => (None, Some(workers)),
             (false, _) => (None, None),
@@ -261,7 +279,9 @@ impl<'a> RunRoles<'a> {
         let workers = match (fed, reacting, lanes) {
             (Some((mut feeder, chunks)), _, lanes) => {
                 let dated = (facts.protocol.format == FORMAT).then_some(frame_bytes);
-                let pumps = pumps(&mut feeder, lanes.into_iter().zip(chunks), order.steering, dated);
+                feeder.write_aside(aside);
+                let mut pumps = pumps(&mut feeder, lanes.into_iter().zip(chunks), order.steering, dated);
+                pumps.iter_mut().zip(attached.into_iter().flatten()).for_each(|(pump, own)| pump.attach(own));
                 Some(Senders::Open(Box::new(feeder), pumps, sides.workers))
             }
             (_, Some(workers), mut lanes) if !lanes.is_empty() => {
