@@ -11,12 +11,14 @@
 mod breakdown;
 mod cause;
 mod crossing;
+mod digests;
 mod evidence;
 mod finding;
 mod floats;
 mod frame;
 mod frames;
 mod hosts;
+mod join;
 mod loss;
 mod merging;
 mod results;
@@ -33,7 +35,7 @@ use pktgen_wire::device::shipped;
 
 pub use breakdown::Breakdown;
 pub use cause::{CAUSES, Cause, CausePlace, DIAGNOSIS};
-use crossing::Crossing;
+use crossing::{Crossing, Traffic};
 use evidence::Evidence;
 pub use finding::{CauseFound, Certainty, EvidenceItem, Symptom};
 pub use text::{json, list, text};
@@ -150,9 +152,13 @@ fn came(
             None => evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.damaged),
         };
         found.extend(loss::order(evidence, altered));
-        loss::look(evidence, altered, found);
+        // Frames to other addresses came, too, and the run has not taken them.
+        let elsewhere = found.iter().any(|found| found.cause == &cause::WRONG_DESTINATION);
+        let elsewhere = crossing.filter(|_| elsewhere).map_or(0, |crossing| crossing.readdressed);
+        loss::look(evidence, altered + elsewhere, found);
     } else {
         merging::look(evidence, crossing, found);
+        loss::ends(evidence, found);
     }
     let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
     let told = found.iter().any(|found| found.explains >= wrong);
@@ -173,7 +179,8 @@ fn cross(evidence: &Evidence, protocols: &Protocols) -> Result<Option<Crossing>>
         let groups = groups(evidence, protocols);
         return Crossing::downward(&workers, groups.as_ref()).map(Some);
     }
-    evidence.tap("server").map(|server| Crossing::upward(&workers, &server)).transpose()
+    let traffic = if evidence.text("workload", "kind") == "raw" { Traffic::Raw } else { Traffic::Updates };
+    evidence.tap("server").map(|server| Crossing::upward(&workers, &server, traffic)).transpose()
 }
 
 /// Parts of a frame that the device must leave as they are, if the run's profile can be read.

@@ -15,6 +15,8 @@ const NO_ACCIDENT: f64 = -16.0;
 /// What became of a worker's updates: packets that hold one, and others; by worker's number, or by its address.
 struct Share {
     who: String,
+    /// Whether another worker of its cluster is in any packet: else there is nothing to be merged with.
+    has_others: bool,
     sent: u64,
     alone: u64,
     merged: u64,
@@ -42,7 +44,10 @@ pub(crate) fn look(evidence: &Evidence, crossing: Option<&Crossing>, found: &mut
     let never: Vec<_> = shares
         .iter()
         .filter(|own| {
-            own.merged == 0 && own.alone >= FEW && own.alone as f64 * (1.0 - others(own)).max(1e-3).ln() < NO_ACCIDENT
+            own.has_others
+                && own.merged == 0
+                && own.alone >= FEW
+                && own.alone as f64 * (1.0 - others(own)).max(1e-3).ln() < NO_ACCIDENT
         })
         .collect();
     if !never.is_empty() {
@@ -90,7 +95,7 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
             sources.sort_unstable();
             let of = |(ip, [alone, merged]): (&u32, &[u64; 2])| {
                 let [a, b, c, d] = ip.to_be_bytes();
-                Share { who: format!("{a}.{b}.{c}.{d}"), sent: 0, alone: *alone, merged: *merged }
+                Share { who: format!("{a}.{b}.{c}.{d}"), has_others: true, sent: 0, alone: *alone, merged: *merged }
             };
             sources.into_iter().map(of).collect()
         }
@@ -98,11 +103,19 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
         (false, _) => {
             let mut of: BTreeMap<u32, Share> = sent
                 .into_iter()
-                .map(|(worker, sent)| (worker, Share { who: format!("worker {worker}"), sent, alone: 0, merged: 0 }))
+                .map(|(worker, sent)| {
+                    (worker, Share { who: format!("worker {worker}"), has_others: true, sent, alone: 0, merged: 0 })
+                })
                 .collect();
             for (packet, count) in evidence.arrived.packet.iter().zip(&evidence.arrived.count) {
                 let Some(share) = packet.and_then(|packet| of.get_mut(&packet.worker())) else { continue };
                 *if *count > 1 { &mut share.merged } else { &mut share.alone } += 1;
+            }
+            let came: Vec<u32> =
+                of.iter().filter(|(_, share)| share.alone + share.merged > 0).map(|(worker, _)| *worker).collect();
+            for (worker, share) in &mut of {
+                let mate = |other: &u32| other != worker && evidence.cluster(*other) == evidence.cluster(*worker);
+                share.has_others = came.iter().any(mate);
             }
             of.into_values().collect()
         }
