@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::frame::Quick;
 
 /// Payloads before and behind the next expected one among which an arrival is looked for first.
-const WINDOW: usize = 1024;
+const WINDOW: usize = 128;
 /// Arrivals that are looked for among all payloads, before a table is worth its memory.
 const SEARCHES_MAX: usize = 32;
 /// The end of a chain.
@@ -89,12 +89,12 @@ impl Digests {
         ahead.chain(behind.rev()).find(|at| self.order[*at] == digest && !self.came[*at])
     }
 
-    /// The first that has not come, and whether there is any.
+    /// One that has not come, and whether there is any.
     fn anywhere(&mut self, digest: u64) -> (Option<usize>, bool) {
         self.searches += 1;
         let came = &self.came;
         if self.searches <= SEARCHES_MAX {
-            let mut places = self.order.iter().enumerate().filter(|(_, other)| **other == digest).map(|(at, _)| at);
+            let mut places = (self.next..self.order.len()).chain(0..self.next).filter(|at| self.order[*at] == digest);
             let mut known = false;
             let at = places.find(|at| {
                 known = true;
