@@ -47,6 +47,17 @@ pub(crate) struct Altered {
     pub(crate) shorter: usize,
 }
 
+/// Frames with one source address.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OfSource {
+    /// That left.
+    pub(crate) sent: u64,
+    /// That came as they were sent.
+    pub(crate) same: u64,
+    /// That came with another payload.
+    pub(crate) other: u64,
+}
+
 /// What both captures say.
 #[derive(Debug, Default)]
 pub(crate) struct Crossing {
@@ -66,8 +77,8 @@ pub(crate) struct Crossing {
     pub(crate) short: Odd,
     pub(crate) strangers: Odd,
     pub(crate) altered: Vec<Altered>,
-    /// By source address: frames that came as they were sent, and others.
-    pub(crate) by_source: HashMap<u32, [u64; 2], Quick>,
+    /// By source address.
+    pub(crate) by_source: HashMap<u32, OfSource, Quick>,
 }
 
 /// What the frames are that a capture of the workers has.
@@ -91,7 +102,7 @@ struct Outward {
     to: HashSet<(u32, u16), Quick>,
     to_hosts: HashSet<u32, Quick>,
     from: HashSet<(u32, u16), Quick>,
-    from_hosts: HashSet<u32, Quick>,
+    from_hosts: HashMap<u32, u64, Quick>,
     /// First bytes of contributions.
     heads: HashSet<u32, Quick>,
     /// Frames that left with a checksum of IPv4 that does not fit, or shorter than they say.
@@ -150,9 +161,8 @@ impl Outward {
             self.to.insert(datagram.dst);
             self.to_hosts.insert(datagram.dst.0);
         }
-        if self.from.insert(datagram.src) {
-            self.from_hosts.insert(datagram.src.0);
-        }
+        self.from.insert(datagram.src);
+        *self.from_hosts.entry(datagram.src.0).or_default() += 1;
         let own = (datagram.src.1, datagram.tag, datagram.payload.len());
         if self.last.replace(own) != Some(own) {
             self.ports.insert(own.0);
@@ -172,7 +182,7 @@ impl Outward {
                 if self.to.len() > 1 { "nothing was sent there".into() } else { format!("was sent to {}", dotted(to)) };
             return Some((field, format!("goes to {}, and {sent}", dotted(datagram.dst))));
         }
-        let field = if self.from_hosts.contains(&datagram.src.0) { "udp_src" } else { "ip_src" };
+        let field = if self.from_hosts.contains_key(&datagram.src.0) { "udp_src" } else { "ip_src" };
         let from = !self.from.contains(&datagram.src);
         from.then(|| (field, format!("comes from {}, from which nothing was sent", dotted(datagram.src))))
     }
@@ -182,7 +192,8 @@ impl Crossing {
     /// Compares what left at the workers with what came at the server.
     pub(crate) fn upward(workers: &Path, server: &Path, traffic: Traffic) -> Result<Crossing> {
         let mut out = Outward::read(workers, traffic)?;
-        let mut crossing = Crossing::default();
+        let of = |(from, sent): (&u32, &u64)| (*from, OfSource { sent: *sent, ..OfSource::default() });
+        let mut crossing = Crossing { by_source: out.from_hosts.iter().map(of).collect(), ..Crossing::default() };
         let mut kept = Vec::new();
         let mut reader = Reader::open(server)?;
         let mut number = 0;
@@ -221,7 +232,7 @@ impl Crossing {
         };
         let seen = out.digests.arrive(digest(datagram.payload));
         let known = seen.is_some();
-        if !known && !out.to_hosts.contains(&datagram.dst.0) && !out.from_hosts.contains(&datagram.src.0) {
+        if !known && !out.to_hosts.contains(&datagram.dst.0) && !out.from_hosts.contains_key(&datagram.src.0) {
             self.strangers.add(number, || {
                 format!("goes from {} to {}, and is none of the run's", dotted(datagram.src), dotted(datagram.dst))
             });
@@ -242,7 +253,7 @@ impl Crossing {
         }
         self.of_headers(out, datagram, number);
         let of_source = self.by_source.entry(datagram.src.0).or_default();
-        of_source[usize::from(!known)] += 1;
+        *if known { &mut of_source.same } else { &mut of_source.other } += 1;
         if !known {
             self.unlike += 1;
             if datagram.lacking == 0 && !datagram.udp_fits() {
@@ -282,10 +293,10 @@ impl Crossing {
                 continue;
             }
             let in_group = groups.map_or(datagram.dst.0 >> 28 == 0xe, |groups| groups.contains(&datagram.dst.0));
-            let rightly = in_group || hosts.contains(&datagram.dst.0);
+            let rightly = in_group || hosts.contains_key(&datagram.dst.0);
             // An answer to what was sent: from there, or to the workers, or as long and with the same beginning.
             let ours = datagram.src.0 == to.0
-                || hosts.contains(&datagram.dst.0)
+                || hosts.contains_key(&datagram.dst.0)
                 || out.lengths.contains(&datagram.payload.len()) && out.heads.contains(&head(datagram.payload));
             if !ours {
                 crossing.strangers.add(number, || {
