@@ -237,8 +237,46 @@ fn what_would_tell(evidence: &Evidence) -> String {
     }
 }
 
-/// The surest first; of those the one that explains most, then the one that the registry names first.
+/// What a host that is late may bring about by itself.
+const OF_LATENESS: [&Cause; 7] = [
+    &cause::HOST_LATE,
+    &cause::HOST_OVERRUN,
+    &cause::DEVICE_OVERRUN,
+    &cause::ACKS_LOST,
+    &cause::RATE_LIMITED,
+    &cause::DROPPED_IN_BURSTS,
+    &cause::DROPPED_AT_RANDOM,
+];
+
+/// The surest first; of those the one that explains most, then the one that the registry names first. A host that is late comes behind what
+/// lateness does not bring about.
 fn rank(found: &mut [CauseFound]) {
+    let apart = |found: &CauseFound| found.certainty > Certainty::Possible && !OF_LATENESS.contains(&found.cause);
+    let others = found.iter().any(apart);
+    let weight = |found: &CauseFound| match found.cause == &cause::HOST_LATE && others {
+        true => (Certainty::Likely, 0),
+        false => (found.certainty, found.explains),
+    };
     let place = |found: &CauseFound| CAUSES.iter().position(|cause| std::ptr::eq(*cause, found.cause));
-    found.sort_by_key(|found| (std::cmp::Reverse((found.certainty, found.explains)), place(found)));
+    found.sort_by_key(|found| (std::cmp::Reverse(weight(found)), place(found)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_host_comes_behind_what_lateness_does_not_bring_about() {
+        let order = |causes: &[(&'static Cause, Certainty, u64)]| {
+            let mut found: Vec<_> = causes.iter().map(|(c, sure, n)| CauseFound::new(c, *sure, *n, vec![])).collect();
+            rank(&mut found);
+            found.iter().map(|found| found.cause.code).collect::<Vec<_>>()
+        };
+        let late = (&cause::HOST_LATE, Certainty::Certain, 900);
+        let overrun = (&cause::HOST_OVERRUN, Certainty::Certain, 70);
+        assert_eq!(order(&[overrun, late]), ["host_late", "host_overrun"]);
+        assert_eq!(order(&[late, (&cause::BYTE_ORDER, Certainty::Certain, 5)]), ["byte_order", "host_late"]);
+        assert_eq!(order(&[late, (&cause::ADDS_WRONGLY, Certainty::Likely, 5)]), ["adds_wrongly", "host_late"]);
+        assert_eq!(order(&[late, (&cause::BITS_FLIPPED, Certainty::Possible, 5)]), ["host_late", "bits_flipped"]);
+    }
 }
