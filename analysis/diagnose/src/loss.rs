@@ -52,7 +52,7 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, found: &mut Vec<CauseFound
     if is_overrun(found, lost as u64) {
         return;
     }
-    by_time(&mut rows, evidence, found);
+    by_time(&mut rows, found);
     // Of what is left the altered ones are some.
     let lost = rows.iter().filter(|row| !row.came).count();
     if lost as u64 > altered {
@@ -62,7 +62,7 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, found: &mut Vec<CauseFound
 
 /// Finds whether a device that merges began late or stopped: what came are the newest members of packets.
 pub(crate) fn ends(evidence: &Evidence, found: &mut Vec<CauseFound>) {
-    by_time(&mut rows(evidence), evidence, found);
+    by_time(&mut rows(evidence), found);
 }
 
 fn rows(evidence: &Evidence) -> Vec<Row> {
@@ -155,7 +155,7 @@ fn by_length(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
 }
 
 /// Runs of losses at the beginning and at the end.
-fn by_time(rows: &mut Vec<Row>, evidence: &Evidence, found: &mut Vec<CauseFound>) {
+fn by_time(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
     let (Some(first), Some(last)) = (rows.iter().position(|row| row.came), rows.iter().rposition(|row| row.came))
     else {
         return;
@@ -167,7 +167,7 @@ fn by_time(rows: &mut Vec<Row>, evidence: &Evidence, found: &mut Vec<CauseFound>
     let longest = middle.split(|row| row.came).map(<[Row]>::len).max().unwrap_or(0);
     let odd = |run: usize| run >= FEW && run as f64 * loss.ln() < NO_ACCIDENT && run > 3 * longest;
     let at = |row: &Row| row.t_ps as f64 / 1e12;
-    if odd(head) && evidence.came() > 0 {
+    if odd(head) {
         let says = format!(
             "the first {head} frames are missing, up to {:.6} s; then {lost} of {} are",
             at(&rows[first]),
@@ -416,6 +416,19 @@ mod tests {
             // Of a limit that takes little away at least nothing else is said.
             assert!((even < -NEAR || bucket > AGREES) && !row, "{share}: {even} {bucket}");
         }
+    }
+
+    #[test]
+    fn a_device_that_merges_begins_late_or_stops_where_no_packet_has_a_newest_member() {
+        // Of updates that are merged, one in three is the newest of its packet.
+        let found = |passes: fn(usize) -> bool| {
+            let (mut rows, mut found) = (sent(1350, |i, _| i % 3 == 0 && passes(i)), Vec::new());
+            by_time(&mut rows, &mut found);
+            found.iter().map(|found| (found.cause.code, found.explains)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(|_| true), []);
+        assert_eq!(found(|i| i < 700), [("device_stopped", 650)]);
+        assert_eq!(found(|i| i >= 500), [("device_late_start", 501)]);
     }
 
     #[test]

@@ -31,7 +31,6 @@ struct Cell {
 }
 
 const FORWARDS: &[&str] = &["target.program=forward", "target.queue=fifo"];
-const STRICT: &[&str] = &["transport.on_wire=strict", "format.lanes=true"];
 const OLAF: &str = "--first 10.20.0.1 --workers 9";
 const ADDER: &str = "--protocol olaf --first 10.20.0.1 --workers 9 --per-cluster 3 --mbps 4";
 const SWITCH: &str = "--protocol switchml --first 10.40.0.1 --workers 4 --group 239.40.0.0";
@@ -184,10 +183,7 @@ fn faults_of_aggregators_are_found() {
             switch(&["byte_order"], "--swap 0.2"),
             router(&["adds_wrongly"], "--wrong 0.15"),
             router(&["worker_unknown"], "--lacks 1"),
-            aggregator(&["device_stopped"], "--after 700"),
-            aggregator(&["device_late_start"], "--until 500"),
             aggregator(&["worker_unknown"], "--lacks 2"),
-            Cell { set: STRICT, ..aggregator(&["worker_unknown"], "--protocol olaf-strict --lacks 3") },
             Cell { causes: &["not_merged"], experiment: "olaf", device: "--fault drop --share 0.5", set: &[] },
             aggregator(&["worker_not_merged"], "--workers 7"),
         ],
