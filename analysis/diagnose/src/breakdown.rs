@@ -1,12 +1,9 @@
 //! Where the time of an update goes, from its generation until it, or the sum that it is in, has come: shares that add up.
 
-use std::collections::HashMap;
-
 use serde::Serialize;
 
 use crate::cause::CausePlace;
 use crate::evidence::Evidence;
-use crate::frame::Quick;
 
 /// Bytes of preamble, gap and checksum around a frame.
 const AROUND: i64 = 24;
@@ -42,29 +39,14 @@ pub struct Breakdown {
 /// Adds up what every update took that has come.
 pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
     let sent = &evidence.sent;
-    let mut came: HashMap<u64, i64, Quick> = HashMap::default();
-    if evidence.is_results() {
-        let results = &evidence.results;
-        for row in (0..results.seq.len()).filter(|row| !results.again[*row]) {
-            came.entry(u64::from(results.worker[row]) << 32 | u64::from(results.seq[row]))
-                .or_insert(results.recv_ps[row]);
-        }
-    } else {
-        for (packet, t) in evidence.arrived.packet.iter().zip(&evidence.arrived.recv_ps) {
-            came.entry(packet.map_or(u64::MAX, |packet| packet.0)).or_insert(*t);
-        }
-    }
+    let came_ps = if evidence.is_results() { &evidence.results.recv_ps } else { &evidence.arrived.recv_ps };
     // What workers wait for before they send, what hosts and cables take, and what is behind them.
     let (mut n, mut sums) = (0i128, [0i128; 4]);
     let rate = rate_bps(evidence);
     for row in 0..sent.packet.len() {
-        let packet = sent.packet[row];
-        let key = match evidence.is_results() {
-            true => u64::from(packet.worker()) << 32 | u64::from(packet.seq()),
-            false => packet.0,
-        };
-        let (Some(left), Some(end)) = (sent.sent_ps[row], came.get(&key).copied()) else { continue };
-        if packet.attempt() > 0 || end < left {
+        let (Some(left), Some(at)) = (sent.sent_ps[row], evidence.join.came(row)) else { continue };
+        let end = came_ps[at];
+        if sent.packet[row].attempt() > 0 || end < left {
             continue;
         }
         let wire = rate.map_or(0, |rate| {

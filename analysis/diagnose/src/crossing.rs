@@ -6,13 +6,14 @@ use std::path::Path;
 use pktgen_core::Result;
 use pktgen_wire::pcap::Reader;
 
-use crate::frame::{Datagram, Quick, digest, dotted};
+use crate::digests::Digests;
+use crate::frame::{Datagram, Quick, content, digest, dotted};
 
 /// Frames that are kept whole, to be compared: those that came, and those that are missing.
 const CAME_MAX: usize = 64;
 const MISSING_MAX: usize = 4096;
-
-type Digests = HashMap<u64, [u32; 2], Quick>;
+/// Frames for which there is room before they are counted.
+const ROOM_MAX: usize = 1 << 22;
 
 /// Frames with one peculiarity: how many, and the first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,6 +47,17 @@ pub(crate) struct Altered {
     pub(crate) shorter: usize,
 }
 
+/// Frames with one source address.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OfSource {
+    /// That left.
+    pub(crate) sent: u64,
+    /// That came as they were sent.
+    pub(crate) same: u64,
+    /// That came with another payload.
+    pub(crate) other: u64,
+}
+
 /// What both captures say.
 #[derive(Debug, Default)]
 pub(crate) struct Crossing {
@@ -56,6 +68,8 @@ pub(crate) struct Crossing {
     /// Frames with a payload that was not sent.
     pub(crate) unlike: u64,
     pub(crate) address: Odd,
+    /// Of those of `address`: with a payload that was sent.
+    pub(crate) readdressed: u64,
     /// The field of a profile that differs in the first of those.
     pub(crate) field: &'static str,
     pub(crate) tag: Odd,
@@ -63,55 +77,112 @@ pub(crate) struct Crossing {
     pub(crate) short: Odd,
     pub(crate) strangers: Odd,
     pub(crate) altered: Vec<Altered>,
-    /// By source address: frames that came as they were sent, and others.
-    pub(crate) by_source: HashMap<u32, [u64; 2], Quick>,
+    /// By source address.
+    pub(crate) by_source: HashMap<u32, OfSource, Quick>,
+}
+
+/// What the frames are that a capture of the workers has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Traffic {
+    /// Updates to one server, and what comes back.
+    Updates,
+    /// Contributions to one device, and results.
+    Contributions,
+    /// Frames of any kind and to anywhere, and nothing that comes back.
+    Raw,
 }
 
 /// What is known of the frames that left.
 #[derive(Default)]
 struct Outward {
-    to: Option<(u32, u16)>,
+    /// Where the first went.
+    first: Option<(u32, u16)>,
+    /// All frames of the capture left.
+    all: bool,
+    to: HashSet<(u32, u16), Quick>,
+    to_hosts: HashSet<u32, Quick>,
     from: HashSet<(u32, u16), Quick>,
+    from_hosts: HashMap<u32, u64, Quick>,
+    /// First bytes of contributions.
+    heads: HashSet<u32, Quick>,
+    /// Frames that left with a checksum of IPv4 that does not fit, or shorter than they say.
+    misfits: bool,
+    cut: bool,
     ports: HashSet<u16, Quick>,
     tags: HashSet<Option<u16>, Quick>,
     lengths: HashSet<usize, Quick>,
     /// What the last frame had: most have the same.
     last: Option<(u16, Option<u16>, usize)>,
+    last_to: Option<(u32, u16)>,
     digests: Digests,
+}
+
+/// The first bytes of a payload, in which protocols of sums name sum or job.
+fn head(payload: &[u8]) -> u32 {
+    payload.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 impl Outward {
     fn is_own(&self, datagram: &Datagram) -> bool {
-        self.to.is_none_or(|to| to.0 == datagram.dst.0)
+        self.all || self.first.is_none_or(|to| to.0 == datagram.dst.0)
     }
 
-    fn read(path: &Path) -> Result<Outward> {
-        let mut out = Outward::default();
+    fn read(path: &Path, traffic: Traffic) -> Result<Outward> {
+        let mut out = Outward { all: traffic == Traffic::Raw, ..Outward::default() };
         let mut reader = Reader::open(path)?;
+        let bytes = reader.file_bytes().unwrap_or(0) as usize;
         while let Some(packet) = reader.next()? {
-            let Some(datagram) = Datagram::read(packet.bytes).filter(|datagram| out.is_own(datagram)) else { continue };
-            out.to.get_or_insert(datagram.dst);
-            out.from.insert(datagram.src);
-            let own = (datagram.src.1, datagram.tag, datagram.payload.len());
-            if out.last.replace(own) != Some(own) {
-                out.ports.insert(own.0);
-                out.tags.insert(own.1);
-                out.lengths.insert(own.2);
+            let Some(datagram) = Datagram::read(packet.bytes) else {
+                if out.all {
+                    out.digests.left(digest(content(packet.bytes)));
+                }
+                continue;
+            };
+            if !out.is_own(&datagram) {
+                continue;
             }
-            out.digests.entry(digest(datagram.payload)).or_default()[0] += 1;
+            out.add(&datagram);
+            if traffic == Traffic::Contributions {
+                out.heads.insert(head(datagram.payload));
+                continue;
+            }
+            if out.digests.is_empty() {
+                // Room for all at once: a table that grows is copied.
+                out.digests.reserve((bytes / (packet.bytes.len() + 32)).min(ROOM_MAX));
+            }
+            out.digests.left(digest(datagram.payload));
         }
         Ok(out)
     }
 
+    fn add(&mut self, datagram: &Datagram) {
+        self.first.get_or_insert(datagram.dst);
+        if self.last_to.replace(datagram.dst) != Some(datagram.dst) {
+            self.to.insert(datagram.dst);
+            self.to_hosts.insert(datagram.dst.0);
+        }
+        self.from.insert(datagram.src);
+        *self.from_hosts.entry(datagram.src.0).or_default() += 1;
+        let own = (datagram.src.1, datagram.tag, datagram.payload.len());
+        if self.last.replace(own) != Some(own) {
+            self.ports.insert(own.0);
+            self.tags.insert(own.1);
+            self.lengths.insert(own.2);
+        }
+        self.misfits |= !datagram.ip_fits;
+        self.cut |= datagram.lacking > 0;
+    }
+
     /// Which part of the addresses no frame had that left.
     fn foreign_part(&self, datagram: &Datagram) -> Option<(&'static str, String)> {
-        let to = self.to?;
-        if datagram.dst != to {
-            let field = if datagram.dst.0 == to.0 { "udp_dst" } else { "ip_dst" };
-            return Some((field, format!("goes to {}, and was sent to {}", dotted(datagram.dst), dotted(to))));
+        let to = self.first?;
+        if !self.to.contains(&datagram.dst) {
+            let field = if self.to_hosts.contains(&datagram.dst.0) { "udp_dst" } else { "ip_dst" };
+            let sent =
+                if self.to.len() > 1 { "nothing was sent there".into() } else { format!("was sent to {}", dotted(to)) };
+            return Some((field, format!("goes to {}, and {sent}", dotted(datagram.dst))));
         }
-        let known = self.from.iter().any(|from| from.0 == datagram.src.0);
-        let field = if known { "udp_src" } else { "ip_src" };
+        let field = if self.from_hosts.contains_key(&datagram.src.0) { "udp_src" } else { "ip_src" };
         let from = !self.from.contains(&datagram.src);
         from.then(|| (field, format!("comes from {}, from which nothing was sent", dotted(datagram.src))))
     }
@@ -119,9 +190,10 @@ impl Outward {
 
 impl Crossing {
     /// Compares what left at the workers with what came at the server.
-    pub(crate) fn upward(workers: &Path, server: &Path) -> Result<Crossing> {
-        let mut out = Outward::read(workers)?;
-        let mut crossing = Crossing::default();
+    pub(crate) fn upward(workers: &Path, server: &Path, traffic: Traffic) -> Result<Crossing> {
+        let mut out = Outward::read(workers, traffic)?;
+        let of = |(from, sent): (&u32, &u64)| (*from, OfSource { sent: *sent, ..OfSource::default() });
+        let mut crossing = Crossing { by_source: out.from_hosts.iter().map(of).collect(), ..Crossing::default() };
         let mut kept = Vec::new();
         let mut reader = Reader::open(server)?;
         let mut number = 0;
@@ -129,15 +201,28 @@ impl Crossing {
             number += 1;
             let datagram = Datagram::read(packet.bytes);
             // What the server answers leaves here.
-            if datagram.is_some_and(|datagram| out.to.is_some_and(|to| datagram.src.0 == to.0)) {
+            if !out.all && datagram.is_some_and(|datagram| out.first.is_some_and(|to| datagram.src.0 == to.0)) {
+                continue;
+            }
+            if out.all && datagram.is_none() && crossing.other(&mut out, packet.bytes, number) {
                 continue;
             }
             crossing.arrival(&mut out, datagram.as_ref(), number, &mut kept);
         }
         if !kept.is_empty() {
-            crossing.altered = compared(&missing(workers, &out)?, &kept);
+            crossing.altered = compared(&missing(workers, &mut out)?, &kept);
         }
         Ok(crossing)
+    }
+
+    /// Takes a frame that is no datagram, if one like it was sent.
+    fn other(&mut self, out: &mut Outward, frame: &[u8], number: u64) -> bool {
+        let Some(again) = out.digests.arrive(digest(content(frame))) else { return false };
+        self.came += 1;
+        if again {
+            self.copies.add(number, || "holds what came before".into());
+        }
+        true
     }
 
     fn arrival(&mut self, out: &mut Outward, datagram: Option<&Datagram>, number: u64, kept: &mut Vec<(u64, Vec<u8>)>) {
@@ -145,34 +230,30 @@ impl Crossing {
             self.strangers.add(number, || "is no UDP over IPv4".into());
             return;
         };
-        let seen = out.digests.get_mut(&digest(datagram.payload));
+        let seen = out.digests.arrive(digest(datagram.payload));
         let known = seen.is_some();
-        let to_server = out.to.is_some_and(|to| datagram.dst.0 == to.0);
-        if !known && !to_server && !out.from.iter().any(|from| from.0 == datagram.src.0) {
+        if !known && !out.to_hosts.contains(&datagram.dst.0) && !out.from_hosts.contains_key(&datagram.src.0) {
             self.strangers.add(number, || {
                 format!("goes from {} to {}, and is none of the run's", dotted(datagram.src), dotted(datagram.dst))
             });
             return;
         }
         self.came += 1;
-        let again = seen.is_some_and(|counts| {
-            counts[1] += 1;
-            counts[1] > counts[0]
-        });
-        if again {
+        if seen == Some(true) {
             self.copies.add(number, || "holds what came before".into());
         }
         if let Some((field, says)) = out.foreign_part(datagram) {
             self.field = if self.address.frames == 0 { field } else { self.field };
             self.address.add(number, || says);
+            self.readdressed += u64::from(known);
         }
         if datagram.tag.is_some() && !out.tags.contains(&datagram.tag) {
             self.tag
                 .add(number, || format!("has the VLAN tag {}, with which nothing was sent", datagram.tag.unwrap_or(0)));
         }
-        self.of_headers(datagram, number);
+        self.of_headers(out, datagram, number);
         let of_source = self.by_source.entry(datagram.src.0).or_default();
-        of_source[usize::from(!known)] += 1;
+        *if known { &mut of_source.same } else { &mut of_source.other } += 1;
         if !known {
             self.unlike += 1;
             if datagram.lacking == 0 && !datagram.udp_fits() {
@@ -184,21 +265,22 @@ impl Crossing {
         }
     }
 
-    fn of_headers(&mut self, datagram: &Datagram, number: u64) {
-        if datagram.lacking > 0 {
+    /// What headers say; nothing of what was sent so.
+    fn of_headers(&mut self, out: &Outward, datagram: &Datagram, number: u64) {
+        if datagram.lacking > 0 && !out.cut {
             self.short.add(number, || format!("{} bytes of the datagram are not there", datagram.lacking));
         }
-        if !datagram.ip_fits {
+        if !datagram.ip_fits && !out.misfits {
             self.checksum.add(number, || "the checksum of IPv4 does not fit".into());
         }
     }
 
     /// What comes to the workers: `groups` are the addresses that the device may multicast to, if they are known.
     pub(crate) fn downward(workers: &Path, groups: Option<&HashSet<u32>>) -> Result<Crossing> {
-        let out = Outward::read(workers)?;
+        let out = Outward::read(workers, Traffic::Contributions)?;
         let mut crossing = Crossing::default();
-        let Some(to) = out.to else { return Ok(crossing) };
-        let hosts: HashSet<u32> = out.from.iter().map(|from| from.0).collect();
+        let Some(to) = out.first else { return Ok(crossing) };
+        let hosts = &out.from_hosts;
         let mut reader = Reader::open(workers)?;
         let mut number = 0;
         while let Some(packet) = reader.next()? {
@@ -211,11 +293,11 @@ impl Crossing {
                 continue;
             }
             let in_group = groups.map_or(datagram.dst.0 >> 28 == 0xe, |groups| groups.contains(&datagram.dst.0));
-            let rightly = in_group || hosts.contains(&datagram.dst.0);
-            // An answer to what was sent: from there, or as long, or to the workers.
+            let rightly = in_group || hosts.contains_key(&datagram.dst.0);
+            // An answer to what was sent: from there, or to the workers, or as long and with the same beginning.
             let ours = datagram.src.0 == to.0
-                || hosts.contains(&datagram.dst.0)
-                || out.lengths.contains(&datagram.payload.len());
+                || hosts.contains_key(&datagram.dst.0)
+                || out.lengths.contains(&datagram.payload.len()) && out.heads.contains(&head(datagram.payload));
             if !ours {
                 crossing.strangers.add(number, || {
                     format!("goes from {} to {}, and is none of the run's", dotted(datagram.src), dotted(datagram.dst))
@@ -241,20 +323,20 @@ impl Crossing {
                     format!("has the VLAN tag {}, with which nothing was sent", datagram.tag.unwrap_or(0))
                 });
             }
-            crossing.of_headers(&datagram, number);
+            crossing.of_headers(&out, &datagram, number);
         }
         Ok(crossing)
     }
 }
 
 /// Frames that left and did not come as they were, whole.
-fn missing(workers: &Path, out: &Outward) -> Result<Vec<(u64, Vec<u8>)>> {
+fn missing(workers: &Path, out: &mut Outward) -> Result<Vec<(u64, Vec<u8>)>> {
     let (mut missing, mut number) = (Vec::new(), 0);
     let mut reader = Reader::open(workers)?;
     while let Some(packet) = reader.next()? {
         number += 1;
         let Some(datagram) = Datagram::read(packet.bytes).filter(|datagram| out.is_own(datagram)) else { continue };
-        if out.digests.get(&digest(datagram.payload)).is_some_and(|counts| counts[1] == 0) {
+        if out.digests.is_missing(digest(datagram.payload)) {
             missing.push((number, datagram.payload.to_vec()));
             if missing.len() == MISSING_MAX {
                 break;

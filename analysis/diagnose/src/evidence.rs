@@ -11,6 +11,8 @@ use pktgen_core::{Error, Result};
 use pktgen_records::run::open_manifest;
 use pktgen_records::stream_file::StreamFile;
 
+use crate::join::Join;
+
 /// Rows that are decoded at once.
 const BATCH: usize = 1 << 16;
 
@@ -53,6 +55,8 @@ pub(crate) struct Evidence {
     pub(crate) sent: Sent,
     pub(crate) arrived: Arrived,
     pub(crate) results: Results,
+    /// Transmissions beside arrivals; in synchronous training beside the results that were no repeats.
+    pub(crate) join: Join,
 }
 
 impl Evidence {
@@ -67,6 +71,7 @@ impl Evidence {
             sent: Sent::default(),
             arrived: Arrived::default(),
             results: Results::default(),
+            join: Join::default(),
         })
     }
 
@@ -77,6 +82,12 @@ impl Evidence {
             true => self.read_results()?,
             false => self.read_arrived()?,
         }
+        let (packets, results) = (&self.sent.packet, &self.results);
+        let of_result = |at: usize| (!results.again[at]).then(|| PacketId::new(results.worker[at], results.seq[at], 0));
+        self.join = match self.is_results() {
+            true => Join::new(packets, (0..results.seq.len()).map(of_result)),
+            false => Join::new(packets, self.arrived.packet.iter().copied()),
+        };
         Ok(self)
     }
 

@@ -47,6 +47,12 @@ fn sum16(bytes: &[u8]) -> u64 {
     whole + rest.first().map_or(0, |byte| u64::from(*byte) << 8)
 }
 
+/// What devices pass on as it is of a frame that is no datagram: all behind the headers of Ethernet and IPv4.
+pub(crate) fn content(frame: &[u8]) -> &[u8] {
+    let head = if get16(frame, 12) == IPV4 { usize::from(frame.get(14).copied().unwrap_or(0) & 15) * 4 } else { 0 };
+    frame.get(14 + head..).unwrap_or_default()
+}
+
 impl<'a> Datagram<'a> {
     /// Reads a frame with Ethernet's header; none if it is no such datagram.
     pub(crate) fn read(frame: &'a [u8]) -> Option<Datagram<'a>> {
@@ -97,6 +103,14 @@ impl Hasher for QuickHasher {
 
     fn write(&mut self, bytes: &[u8]) {
         self.write_u64(digest(bytes));
+    }
+
+    fn write_u16(&mut self, n: u16) {
+        self.write_u64(n.into());
+    }
+
+    fn write_u32(&mut self, n: u32) {
+        self.write_u64(n.into());
     }
 
     fn write_u64(&mut self, n: u64) {

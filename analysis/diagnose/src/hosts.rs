@@ -267,6 +267,17 @@ fn by_counters(
     }
 }
 
+/// Whether a device that took `into` contributions and summed so many leaves out just what a number of workers sent.
+fn lacks_workers(evidence: &Evidence, into: u64, summed: u64) -> bool {
+    let workers = evidence.manifest.clusters.len() as u64;
+    let out = into.saturating_sub(summed);
+    workers > 0
+        && into == evidence.left()
+        && into.is_multiple_of(workers)
+        && out > 0
+        && out.is_multiple_of(into / workers)
+}
+
 /// What counters say of a device that takes frames and sends none.
 fn of_silent_device(evidence: &Evidence, into: u64) -> (&'static crate::cause::Cause, Certainty, Option<EvidenceItem>) {
     let unknown = evidence.device(UNKNOWN).filter(|(_, value)| *value > 0);
@@ -275,6 +286,12 @@ fn of_silent_device(evidence: &Evidence, into: u64) -> (&'static crate::cause::C
         return (&WORKER_UNKNOWN, Certainty::Likely, Some(proof));
     }
     let summed = evidence.device(&["merged", "contributions", "packets"]).filter(|(_, value)| *value > 0);
+    if let Some((name, value)) =
+        summed.filter(|(_, value)| evidence.is_results() && lacks_workers(evidence, into, *value))
+    {
+        let says = format!("{value} of {into}: what it does not sum is as much as some workers sent");
+        return (&WORKER_UNKNOWN, Certainty::Likely, Some(EvidenceItem::new(format!("device counter {name}"), says)));
+    }
     match (evidence.is_results(), summed) {
         (true, Some((name, value))) => {
             let says = format!("{value}: contributions were summed, and no sum was complete");

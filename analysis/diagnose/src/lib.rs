@@ -11,12 +11,14 @@
 mod breakdown;
 mod cause;
 mod crossing;
+mod digests;
 mod evidence;
 mod finding;
 mod floats;
 mod frame;
 mod frames;
 mod hosts;
+mod join;
 mod loss;
 mod merging;
 mod results;
@@ -33,7 +35,7 @@ use pktgen_wire::device::shipped;
 
 pub use breakdown::Breakdown;
 pub use cause::{CAUSES, Cause, CausePlace, DIAGNOSIS};
-use crossing::Crossing;
+use crossing::{Crossing, Traffic};
 use evidence::Evidence;
 pub use finding::{CauseFound, Certainty, EvidenceItem, Symptom};
 pub use text::{json, list, text};
@@ -150,9 +152,13 @@ fn came(
             None => evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.damaged),
         };
         found.extend(loss::order(evidence, altered));
-        loss::look(evidence, altered, found);
+        // Frames to other addresses came, too, and the run has not taken them.
+        let elsewhere = found.iter().any(|found| found.cause == &cause::WRONG_DESTINATION);
+        let elsewhere = crossing.filter(|_| elsewhere).map_or(0, |crossing| crossing.readdressed);
+        loss::look(evidence, altered + elsewhere, found);
     } else {
         merging::look(evidence, crossing, found);
+        loss::ends(evidence, found);
     }
     let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
     let told = found.iter().any(|found| found.explains >= wrong);
@@ -173,7 +179,8 @@ fn cross(evidence: &Evidence, protocols: &Protocols) -> Result<Option<Crossing>>
         let groups = groups(evidence, protocols);
         return Crossing::downward(&workers, groups.as_ref()).map(Some);
     }
-    evidence.tap("server").map(|server| Crossing::upward(&workers, &server)).transpose()
+    let traffic = if evidence.text("workload", "kind") == "raw" { Traffic::Raw } else { Traffic::Updates };
+    evidence.tap("server").map(|server| Crossing::upward(&workers, &server, traffic)).transpose()
 }
 
 /// Parts of a frame that the device must leave as they are, if the run's profile can be read.
@@ -230,8 +237,46 @@ fn what_would_tell(evidence: &Evidence) -> String {
     }
 }
 
-/// The surest first; of those the one that explains most, then the one that the registry names first.
+/// What a host that is late may bring about by itself.
+const OF_LATENESS: [&Cause; 7] = [
+    &cause::HOST_LATE,
+    &cause::HOST_OVERRUN,
+    &cause::DEVICE_OVERRUN,
+    &cause::ACKS_LOST,
+    &cause::RATE_LIMITED,
+    &cause::DROPPED_IN_BURSTS,
+    &cause::DROPPED_AT_RANDOM,
+];
+
+/// The surest first; of those the one that explains most, then the one that the registry names first. A host that is late comes behind what
+/// lateness does not bring about.
 fn rank(found: &mut [CauseFound]) {
+    let apart = |found: &CauseFound| found.certainty > Certainty::Possible && !OF_LATENESS.contains(&found.cause);
+    let others = found.iter().any(apart);
+    let weight = |found: &CauseFound| match found.cause == &cause::HOST_LATE && others {
+        true => (Certainty::Likely, 0),
+        false => (found.certainty, found.explains),
+    };
     let place = |found: &CauseFound| CAUSES.iter().position(|cause| std::ptr::eq(*cause, found.cause));
-    found.sort_by_key(|found| (std::cmp::Reverse((found.certainty, found.explains)), place(found)));
+    found.sort_by_key(|found| (std::cmp::Reverse(weight(found)), place(found)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_host_comes_behind_what_lateness_does_not_bring_about() {
+        let order = |causes: &[(&'static Cause, Certainty, u64)]| {
+            let mut found: Vec<_> = causes.iter().map(|(c, sure, n)| CauseFound::new(c, *sure, *n, vec![])).collect();
+            rank(&mut found);
+            found.iter().map(|found| found.cause.code).collect::<Vec<_>>()
+        };
+        let late = (&cause::HOST_LATE, Certainty::Certain, 900);
+        let overrun = (&cause::HOST_OVERRUN, Certainty::Certain, 70);
+        assert_eq!(order(&[overrun, late]), ["host_late", "host_overrun"]);
+        assert_eq!(order(&[late, (&cause::BYTE_ORDER, Certainty::Certain, 5)]), ["byte_order", "host_late"]);
+        assert_eq!(order(&[late, (&cause::ADDS_WRONGLY, Certainty::Likely, 5)]), ["adds_wrongly", "host_late"]);
+        assert_eq!(order(&[late, (&cause::BITS_FLIPPED, Certainty::Possible, 5)]), ["host_late", "bits_flipped"]);
+    }
 }

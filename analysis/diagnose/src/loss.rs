@@ -1,16 +1,13 @@
 //! Losses of a device that should forward every frame: which rule explains them, by worker, length, time and load.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-
-use pktgen_core::record::PacketId;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::cause::{
-    DEVICE_LATE_START, DEVICE_STOPPED, DROPPED_AT_RANDOM, DROPPED_IN_BURSTS, RATE_LIMITED, REORDERED, TOO_LONG,
-    WORKER_UNKNOWN,
+    DEVICE_ENDED, DEVICE_LATE_START, DEVICE_STOPPED, DROPPED_AT_RANDOM, DROPPED_IN_BURSTS, NO_CARRIER, RATE_LIMITED,
+    REORDERED, TOO_LONG, WORKER_UNKNOWN,
 };
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
-use crate::frame::Quick;
 use crate::hosts::is_overrun;
 
 /// Fewest frames that a statement about one worker, or about an end of a run, needs.
@@ -55,7 +52,7 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, found: &mut Vec<CauseFound
     if is_overrun(found, lost as u64) {
         return;
     }
-    by_time(&mut rows, evidence, found);
+    by_time(&mut rows, found);
     // Of what is left the altered ones are some.
     let lost = rows.iter().filter(|row| !row.came).count();
     if lost as u64 > altered {
@@ -63,14 +60,18 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, found: &mut Vec<CauseFound
     }
 }
 
+/// Finds whether a device that merges began late or stopped: what came are the newest members of packets.
+pub(crate) fn ends(evidence: &Evidence, found: &mut Vec<CauseFound>) {
+    by_time(&mut rows(evidence), found);
+}
+
 fn rows(evidence: &Evidence) -> Vec<Row> {
-    let came: HashSet<PacketId, Quick> = evidence.arrived.packet.iter().flatten().copied().collect();
     let sent = &evidence.sent;
     let mut rows: Vec<Row> = (0..sent.packet.len())
         .filter_map(|i| {
             let (t_ps, packet) = (sent.sent_ps[i]?, sent.packet[i]);
             let (worker, seq) = (packet.worker(), packet.seq());
-            Some(Row { t_ps, worker, seq, bytes: sent.bytes[i], came: came.contains(&packet) })
+            Some(Row { t_ps, worker, seq, bytes: sent.bytes[i], came: evidence.join.came(i).is_some() })
         })
         .collect();
     rows.sort_by_key(|row| row.t_ps);
@@ -113,8 +114,23 @@ fn by_worker(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
             ),
         )
     }));
-    found.push(CauseFound::new(&WORKER_UNKNOWN, Certainty::Certain, frames as u64, proofs));
     let gone: HashSet<u32> = silent.iter().map(|(worker, _)| **worker).collect();
+    let of_gone = rows.iter().filter(|row| gone.contains(&row.worker)).map(|row| row.bytes).min();
+    let longest = rows.iter().filter(|row| row.came).map(|row| row.bytes).max();
+    if of_gone > longest {
+        // Length tells these workers from the others as well: one limit is likelier than several entries that lack.
+        let says = format!(
+            "none of {frames} frames of {} B and more came, and all of them are of these workers; the longest that came has {} B",
+            of_gone.unwrap_or_default(),
+            longest.unwrap_or_default()
+        );
+        let certainty = if gone.len() > 1 { Certainty::Likely } else { Certainty::Possible };
+        let proof = EvidenceItem::new("sent.parquet, received.parquet", says);
+        found.push(CauseFound::new(&TOO_LONG, certainty, frames as u64, vec![proof]));
+        found.push(CauseFound::new(&WORKER_UNKNOWN, Certainty::Possible, frames as u64, proofs));
+    } else {
+        found.push(CauseFound::new(&WORKER_UNKNOWN, Certainty::Certain, frames as u64, proofs));
+    }
     rows.retain(|row| !gone.contains(&row.worker));
 }
 
@@ -139,7 +155,7 @@ fn by_length(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
 }
 
 /// Runs of losses at the beginning and at the end.
-fn by_time(rows: &mut Vec<Row>, evidence: &Evidence, found: &mut Vec<CauseFound>) {
+fn by_time(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
     let (Some(first), Some(last)) = (rows.iter().position(|row| row.came), rows.iter().rposition(|row| row.came))
     else {
         return;
@@ -151,7 +167,7 @@ fn by_time(rows: &mut Vec<Row>, evidence: &Evidence, found: &mut Vec<CauseFound>
     let longest = middle.split(|row| row.came).map(<[Row]>::len).max().unwrap_or(0);
     let odd = |run: usize| run >= FEW && run as f64 * loss.ln() < NO_ACCIDENT && run > 3 * longest;
     let at = |row: &Row| row.t_ps as f64 / 1e12;
-    if odd(head) && evidence.came() > 0 {
+    if odd(head) {
         let says = format!(
             "the first {head} frames are missing, up to {:.6} s; then {lost} of {} are",
             at(&rows[first]),
@@ -164,7 +180,11 @@ fn by_time(rows: &mut Vec<Row>, evidence: &Evidence, found: &mut Vec<CauseFound>
             vec![EvidenceItem::new("sent.parquet", says)],
         ));
     }
-    if odd(tail) {
+    // A cable or a device that is known to have gone explains the end.
+    let gone = |found: &CauseFound| {
+        [&NO_CARRIER, &DEVICE_ENDED].contains(&found.cause) && found.certainty == Certainty::Certain
+    };
+    if odd(tail) && !found.iter().any(gone) {
         let says = format!(
             "all {tail} frames after {:.6} s are missing; before, {lost} of {} are",
             at(&rows[last]),
@@ -254,10 +274,8 @@ fn in_a_row(lost: &[bool], frames: usize) -> bool {
 fn stood_still(evidence: &Evidence) -> bool {
     let sent = &evidence.sent;
     let late = sent.sent_ps.iter().zip(&sent.due_ps).filter_map(|(sent, due)| Some((*sent)? - due)).max();
-    let left: HashMap<PacketId, i64, Quick> =
-        sent.packet.iter().zip(&sent.sent_ps).filter_map(|(packet, t)| Some((*packet, (*t)?))).collect();
-    let arrived = evidence.arrived.packet.iter().zip(&evidence.arrived.recv_ps);
-    let under_way = arrived.filter_map(|(packet, t)| Some(t - left.get(packet.as_ref()?)?)).max();
+    let arrived = evidence.arrived.recv_ps.iter().enumerate();
+    let under_way = arrived.filter_map(|(at, t)| Some(t - sent.sent_ps[evidence.join.sent(at)?]?)).max();
     late.max(under_way).is_some_and(|late| late > STOOD_STILL_PS)
 }
 
@@ -316,22 +334,21 @@ fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> O
 /// Frames that came after others that were sent later: `unlike` frames changed on the way, and perhaps their names.
 pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<CauseFound> {
     let sent = &evidence.sent;
-    let times: HashMap<PacketId, i64, Quick> =
-        sent.packet.iter().zip(&sent.sent_ps).filter_map(|(packet, t)| Some((*packet, (*t)?))).collect();
-    let mut latest: Option<(i64, PacketId)> = None;
-    let (mut seen, mut first, mut behind) = (HashSet::<PacketId, Quick>::default(), None, 0);
-    for (row, packet) in evidence.arrived.packet.iter().enumerate() {
-        let Some(packet) = packet.filter(|packet| seen.insert(*packet)) else { continue };
-        let Some(t) = times.get(&packet) else { continue };
+    let mut latest: Option<(i64, usize)> = None;
+    let (mut first, mut behind) = (None, 0);
+    for at in 0..evidence.arrived.packet.len() {
+        let Some(row) = evidence.join.first(at) else { continue };
+        let Some(t) = sent.sent_ps[row] else { continue };
         match latest {
-            Some((last, of)) if *t < last => {
+            Some((last, of)) if t < last => {
                 behind += 1;
-                first.get_or_insert((row, packet, of));
+                first.get_or_insert((at, row, of));
             }
-            _ => latest = Some((*t, packet)),
+            _ => latest = Some((t, row)),
         }
     }
-    let (row, packet, after) = first.filter(|_| behind >= 3)?;
+    let (at, row, after) = first.filter(|_| behind >= 3)?;
+    let (packet, after) = (sent.packet[row], sent.packet[after]);
     let says = format!(
         "number {} of worker {} came after number {} of worker {}, which was sent later",
         packet.seq(),
@@ -339,7 +356,7 @@ pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<CauseFound> {
         after.seq(),
         after.worker()
     );
-    let proof = EvidenceItem::packet("received.parquet, by rows", row as u64 + 1, says);
+    let proof = EvidenceItem::packet("received.parquet, by rows", at as u64 + 1, says);
     // Ends with several queues have no order between them.
     let sure = unlike == 0 && evidence.manifest.queues.is_empty();
     let certainty = if sure { Certainty::Likely } else { Certainty::Possible };
@@ -399,6 +416,19 @@ mod tests {
             // Of a limit that takes little away at least nothing else is said.
             assert!((even < -NEAR || bucket > AGREES) && !row, "{share}: {even} {bucket}");
         }
+    }
+
+    #[test]
+    fn a_device_that_merges_begins_late_or_stops_where_no_packet_has_a_newest_member() {
+        // Of updates that are merged, one in three is the newest of its packet.
+        let found = |passes: fn(usize) -> bool| {
+            let (mut rows, mut found) = (sent(1350, |i, _| i % 3 == 0 && passes(i)), Vec::new());
+            by_time(&mut rows, &mut found);
+            found.iter().map(|found| (found.cause.code, found.explains)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(|_| true), []);
+        assert_eq!(found(|i| i < 700), [("device_stopped", 650)]);
+        assert_eq!(found(|i| i >= 500), [("device_late_start", 501)]);
     }
 
     #[test]

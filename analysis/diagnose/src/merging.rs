@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cause::{ACKS_LOST, COPIES, NOT_MERGED, WORKER_NOT_MERGED, WORKER_UNKNOWN};
-use crate::crossing::Crossing;
+use crate::crossing::{Crossing, OfSource};
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 
@@ -15,6 +15,8 @@ const NO_ACCIDENT: f64 = -16.0;
 /// What became of a worker's updates: packets that hold one, and others; by worker's number, or by its address.
 struct Share {
     who: String,
+    /// Its cluster; none where it is not known which worker it is.
+    cluster: Option<u16>,
     sent: u64,
     alone: u64,
     merged: u64,
@@ -39,10 +41,17 @@ pub(crate) fn look(evidence: &Evidence, crossing: Option<&Crossing>, found: &mut
         return;
     }
     let others = |own: &Share| (merged - own.merged) as f64 / ((came - own.alone - own.merged) as f64).max(1.0);
+    // Who is the only one of a cluster that comes at all has nothing to be merged with.
+    let comes = |other: &Share| other.alone + other.merged > 0;
+    let mate = |own: &Share, other: &Share| other.who != own.who && other.cluster == own.cluster && comes(other);
+    let has_mates = |own: &Share| own.cluster.is_none() || shares.iter().any(|other| mate(own, other));
     let never: Vec<_> = shares
         .iter()
         .filter(|own| {
-            own.merged == 0 && own.alone >= FEW && own.alone as f64 * (1.0 - others(own)).max(1e-3).ln() < NO_ACCIDENT
+            has_mates(own)
+                && own.merged == 0
+                && own.alone >= FEW
+                && own.alone as f64 * (1.0 - others(own)).max(1e-3).ln() < NO_ACCIDENT
         })
         .collect();
     if !never.is_empty() {
@@ -88,17 +97,22 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
         (true, Some(crossing)) => {
             let mut sources: Vec<_> = crossing.by_source.iter().collect();
             sources.sort_unstable();
-            let of = |(ip, [alone, merged]): (&u32, &[u64; 2])| {
+            let all = sources.len() == evidence.manifest.clusters.len();
+            let of = |(worker, (ip, own)): (usize, (&u32, &OfSource))| {
                 let [a, b, c, d] = ip.to_be_bytes();
-                Share { who: format!("{a}.{b}.{c}.{d}"), sent: 0, alone: *alone, merged: *merged }
+                let cluster = all.then(|| evidence.cluster(worker as u32));
+                Share { who: format!("{a}.{b}.{c}.{d}"), cluster, sent: own.sent, alone: own.same, merged: own.other }
             };
-            sources.into_iter().map(of).collect()
+            sources.into_iter().enumerate().map(of).collect()
         }
         (true, None) => Vec::new(),
         (false, _) => {
             let mut of: BTreeMap<u32, Share> = sent
                 .into_iter()
-                .map(|(worker, sent)| (worker, Share { who: format!("worker {worker}"), sent, alone: 0, merged: 0 }))
+                .map(|(worker, sent)| {
+                    let cluster = Some(evidence.cluster(worker));
+                    (worker, Share { who: format!("worker {worker}"), cluster, sent, alone: 0, merged: 0 })
+                })
                 .collect();
             for (packet, count) in evidence.arrived.packet.iter().zip(&evidence.arrived.count) {
                 let Some(share) = packet.and_then(|packet| of.get_mut(&packet.worker())) else { continue };

@@ -21,7 +21,7 @@ const fn if_any(key: &'static str, words: &'static str) -> Told {
 }
 
 /// The rows.
-const ROWS: [(&str, &[Told]); 8] = [
+const ROWS: [(&str, &[Told]); 9] = [
     (
         "sent",
         &[
@@ -60,6 +60,7 @@ const ROWS: [(&str, &[Told]); 8] = [
         ],
     ),
     ("in the device", &[told("device_latency_p50", "median {}"), told("device_latency_p99", "p99 {}")]),
+    ("worker to server", &[told("host_latency_p50", "median {}"), told("host_latency_p99", "p99 {}")]),
     ("results", &[told("result_latency_p50", "median {} after sending"), told("result_latency_p99", "p99 {}")]),
 ];
 
@@ -107,12 +108,15 @@ mod tests {
             Line::new("sums_wrong", "packets", 0.0),
             Line::new("aom_mean", "ns", 399_500.0).with("flow", "cluster"),
             Line::new("aom_mean", "ns", 1.0).with("flow", "cluster").with("id", 3),
+            Line::new("host_latency_p50", "ns", 51_200.0),
+            Line::new("host_latency_p99", "ns", 1_250_000.0),
         ];
         let expected = [
             ("sent", "90000 updates"),
             ("updates", "9.0 % lost"),
             ("sums", "12 right, 0 wrong"),
             ("Age-of-Model", "mean 399.5 µs by cluster"),
+            ("worker to server", "median 51.2 µs, p99 1.25 ms"),
         ];
         assert_eq!(summary(&lines), expected.map(|(about, text)| (about, text.to_owned())));
     }

@@ -103,7 +103,7 @@ pub(super) fn summary_text(name: &Path, measured: &Measured, sound: &str) -> Str
     let verdict = against.map_or(sound, |note| note.text.as_str());
     let rows = summary(&measured.lines);
     rows.iter().fold(format!("{}: {verdict}", name.display()), |text, (about, values)| {
-        format!("{text}\n  {about:<14} {values}")
+        format!("{text}\n  {about:<16} {values}")
     })
 }
 

@@ -687,7 +687,7 @@ fn people_choose_metrics_and_read_units() {
     assert!(ages.contains("id=8") && ages.contains("loss"), "{ages}");
     // First the verdict and a few numbers; of chosen metrics nothing else.
     let (summary, lines) = all.split_once("\n\n").expect("a summary");
-    assert!(summary.starts_with("run: valid\n  sent ") && summary.contains("  Age-of-Model   mean "), "{summary}");
+    assert!(summary.starts_with("run: valid\n  sent ") && summary.contains("  Age-of-Model     mean "), "{summary}");
     // JSON is the same lines, all of them.
     let (json, _) = printed(&["--json"]);
     assert_eq!(json.lines().count(), lines.lines().count());

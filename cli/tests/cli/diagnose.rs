@@ -34,6 +34,7 @@ const FORWARDS: &[&str] = &["target.program=forward", "target.queue=fifo"];
 const OLAF: &str = "--first 10.20.0.1 --workers 9";
 const ADDER: &str = "--protocol olaf --first 10.20.0.1 --workers 9 --per-cluster 3 --mbps 4";
 const SWITCH: &str = "--protocol switchml --first 10.40.0.1 --workers 4 --group 239.40.0.0";
+const ROUTER: &str = "--protocol trio-ml --first 10.50.0.1 --workers 4 --group 239.50.0.0";
 
 fn forward(causes: &'static [&'static str], device: &'static str) -> Cell {
     Cell { causes, experiment: "olaf", device, set: FORWARDS }
@@ -43,6 +44,19 @@ fn switch(causes: &'static [&'static str], device: &'static str) -> Cell {
     Cell { causes, experiment: "switchml", device, set: &[] }
 }
 
+fn raw(causes: &'static [&'static str], device: &'static str, set: &'static [&'static str]) -> Cell {
+    Cell { causes, experiment: "raw", device, set }
+}
+
+fn router(causes: &'static [&'static str], device: &'static str) -> Cell {
+    Cell { causes, experiment: "trio-ml", device, set: &[] }
+}
+
+/// An aggregator of OLAF's, with more words behind those of [`ADDER`].
+fn aggregator(causes: &'static [&'static str], more: &str) -> Cell {
+    Cell { causes, experiment: "olaf", device: format!("{ADDER} {more}").leak(), set: &[] }
+}
+
 /// A run of a cell: its folder, and the diagnosis with its exit code.
 fn diagnosed(net: &Net, cell: &Cell, tap: bool) -> (tempfile::TempDir, Value, Option<i32>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -50,6 +64,8 @@ fn diagnosed(net: &Net, cell: &Cell, tap: bool) -> (tempfile::TempDir, Value, Op
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/support/bench/{}.toml", cell.experiment));
     let (ports, protocol) = match cell.experiment {
         "olaf" => (&["e0", "e1"][..], if cell.device.contains("--protocol") { "" } else { OLAF }),
+        "raw" => (&["e0", "e1"][..], ""),
+        "trio-ml" => (&["e0"][..], ROUTER),
         _ => (&["e0"][..], SWITCH),
     };
     let out = if ports.len() == 2 { "--out e1" } else { "" };
@@ -72,10 +88,35 @@ fn diagnosed(net: &Net, cell: &Cell, tap: bool) -> (tempfile::TempDir, Value, Op
     fs::write(&experiment, format!("{text}\n[target.launch]\n{launch}")).expect("writable");
     let (experiment, run) = (experiment.display().to_string(), folder.path().join("run"));
     let words = ["-q", "replay", &experiment, "--allow-launch", "--no-report", "--out", &run.display().to_string()];
-    let replay = pktgen(&net.inside("h"), &words, cell.set).output().expect("it runs");
+    fs::write(folder.path().join("pattern.pcap"), pattern()).expect("writable");
+    let set: Vec<_> =
+        cell.set.iter().map(|set| set.replace("{folder}", &folder.path().display().to_string())).collect();
+    let set: Vec<_> = set.iter().map(String::as_str).collect();
+    let replay = pktgen(&net.inside("h"), &words, &set).output().expect("it runs");
     assert!(run.join("manifest.json").exists(), "{}: {}", cell.device, said(&replay));
     let (found, code) = diagnosis(&run);
     (folder, found, code)
+}
+
+/// A capture of four frames as networks have them: TCP without a checksum, as offload leaves it, ARP, IPv6, and UDP without one of IPv4.
+fn pattern() -> Vec<u8> {
+    let ip = |protocol: u8, payload: &[u8]| {
+        let mut ip =
+            vec![0x45, 0, 0, 20 + payload.len() as u8, 0, 1, 0, 0, 64, protocol, 0, 0, 192, 168, 0, 1, 192, 168, 0, 2];
+        ip.extend_from_slice(payload);
+        ip
+    };
+    let udp = [&[3, 232, 7, 208, 0, 48, 0, 0][..], &[7; 40]].concat();
+    let frames =
+        [(0x0800u16, ip(6, &[9; 60])), (0x0806, vec![1; 46]), (0x86dd, vec![0x60; 80]), (0x0800, ip(17, &udp))];
+    let mut file = [0xa1b2_c3d4u32, 4 << 16 | 2, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
+    for (n, (kind, payload)) in frames.iter().enumerate() {
+        let frame = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1][..], &kind.to_be_bytes(), payload].concat();
+        let len = frame.len() as u32;
+        file.extend([0, n as u32, len, len].map(u32::to_le_bytes).concat());
+        file.extend(frame);
+    }
+    file
 }
 
 fn diagnosis(run: &Path) -> (Value, Option<i32>) {
@@ -138,13 +179,28 @@ fn faults_of_aggregators_are_found() {
             switch(&["stale_sum"], "--stale 0.1"),
             switch(&["waits_for_others"], "--needs 5"),
             switch(&["wrong_destination"], "--group 239.99.0.0"),
+            switch(&["strangers"], "--strangers 0.6"),
+            switch(&["byte_order"], "--swap 0.2"),
+            router(&["adds_wrongly"], "--wrong 0.15"),
+            router(&["worker_unknown"], "--lacks 1"),
+            aggregator(&["worker_unknown"], "--lacks 2"),
             Cell { causes: &["not_merged"], experiment: "olaf", device: "--fault drop --share 0.5", set: &[] },
-            Cell {
-                causes: &["worker_not_merged"],
-                experiment: "olaf",
-                device: "--protocol olaf --first 10.20.0.1 --workers 7 --per-cluster 3 --mbps 4",
-                set: &[],
-            },
+            aggregator(&["worker_not_merged"], "--workers 7"),
+        ],
+    );
+}
+
+/// Frames of many destinations; a limit of length that only some flows meet tells no more than that.
+#[test]
+fn faults_of_raw_traffic_are_found() {
+    const ANYWHERE: &[&str] = &["workload.vary=[\"ip_dst=random:10.0.0.1..10.0.3.254\"]"];
+    hold(
+        "diagraw",
+        &[
+            raw(&["bits_flipped"], "--fault corrupt --share 0.1", ANYWHERE),
+            raw(&["truncated"], "--cut 0.1", ANYWHERE),
+            raw(&["too_long", "worker_unknown"], "--longest 300", &[]),
+            raw(&["wrong_destination"], "--address 0.2", &[]),
         ],
     );
 }
@@ -163,7 +219,14 @@ fn two_faults_at_once_are_both_found() {
 #[test]
 fn healthy_runs_have_no_cause_and_shares_that_add_up() {
     let Some(net) = net("diaghealthy") else { return };
-    let cells = [forward(&[], ""), Cell { causes: &[], experiment: "olaf", device: ADDER, set: &[] }, switch(&[], "")];
+    let cells = [
+        forward(&[], ""),
+        Cell { causes: &[], experiment: "olaf", device: ADDER, set: &[] },
+        switch(&[], ""),
+        router(&[], ""),
+        raw(&[], "", &["workload.vary=[\"ip_dst=random:10.0.0.1..10.0.3.254\"]"]),
+        raw(&[], "", &["workload.pattern={folder}/pattern.pcap", "workload.packets=1200", "workload.vary=[]"]),
+    ];
     for cell in &cells {
         let tried = || diagnosed(&net, cell, true);
         let (_folder, found, code) =
