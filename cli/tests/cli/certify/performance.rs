@@ -127,6 +127,7 @@ fn narrow(service: Time, room: usize, wrong: u64, set: &[&str]) -> Certificate {
         experiment: "test".into(),
         seed: 0,
         config: String::new(),
+        notes: Vec::new(),
         outcomes,
     }
 }

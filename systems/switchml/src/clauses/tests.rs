@@ -356,6 +356,7 @@ fn ground() -> ProbeGround {
         workers: Arc::new(workers),
         server: None,
         late: 100 * MS,
+        output: None,
         patience: 0,
         frame_bytes: 308,
         keys: Document::parse(&text, "test").unwrap(),
