@@ -12,7 +12,7 @@ fn a_launched_switch_is_certified_and_started_anew_for_each_clause() {
         let out = bench.folder.path().join(name).display().to_string();
         let words = [&["certify", "EXPERIMENT", "--json", "--out", &out], words].concat();
         // A tap of the experiment is left alone: it has one file, and each clause a device of its own.
-        bench.command(&words, &["transport.tap=tap.pcapng"]).output().expect("it runs")
+        bench.command(&words, &["transport.tap=tap.pcapng", "target.check=true"]).output().expect("it runs")
     };
     let clauses = ["--clause", "switchml-sum", "--clause", "switchml-truncated", "--clause", "switchml-reuse"];
     let refused = certify(&format!("exec {switch}"), "refused", &clauses);
@@ -22,12 +22,12 @@ fn a_launched_switch_is_certified_and_started_anew_for_each_clause() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(said(&output).contains("transport.tap is ignored"), "{}", said(&output));
     // A capture has what was on the cable.
-    let wrong = certify(&format!("exec {switch} --wrong 1"), "wrong", &["--clause", "switchml-sum", "--allow-launch"]);
+    let wrong = certify(&format!("exec {switch}"), "wrong", &["--clause", "switchml-late", "--allow-launch"]);
     assert_eq!(wrong.status.code(), Some(1), "{}", said(&wrong));
     // The device has no command that prints what it counts: what it prints as it ends is said.
     let line = String::from_utf8_lossy(&wrong.stdout).into_owned();
-    assert!(line.contains("\"counted\":{"), "{line}");
-    let mut reader = Reader::open(&bench.folder.path().join("wrong/switchml-sum.pcapng")).expect("a capture");
+    assert!(line.contains("\"counted\":{") && line.contains("fits target.check = false"), "{line}");
+    let mut reader = Reader::open(&bench.folder.path().join("wrong/switchml-late.pcapng")).expect("a capture");
     let (mut frames, mut ports) = (0, BTreeSet::new());
     while let Some(packet) = reader.next().expect("readable") {
         let (from, to) = (&packet.bytes[26..30], &packet.bytes[30..34]);

@@ -33,7 +33,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "the update in transmission is out of reach",
         rule: "An update that arrives while one of its cluster is in transmission is appended, and both leave as they were (§12.1).",
         precondition: "a queue that merges (target.queue = \"olaf\"); three clusters, two workers in each",
-        stimulus: "two updates ahead and two of another cluster, which merge; when all has left, an update; at once one of another worker of its cluster",
+        stimulus: "an update to an idle device; at once one of another worker of its cluster; when all has left, two updates ahead and two of another cluster, which merge",
         observation: "the server's port, until the device is silent; not decidable if nothing merged or, on wires, the second went in too late",
         oracle: "both updates, in order",
         probe: transmission,
@@ -91,7 +91,6 @@ pub(super) fn fits_slots(card: &Card, room: usize, stop: ProbeStop) -> ProbeStop
 }
 
 fn transmission(probe: &mut ClauseProbe) -> ProbeResult<()> {
-    Card::new(probe).merges_at_all()?;
     let mut card = Card::new(probe);
     let members = card.clusters[0].clone();
     let both = [card.update(members[0]), card.update(members[1])];
@@ -99,7 +98,8 @@ fn transmission(probe: &mut ClauseProbe) -> ProbeResult<()> {
     card.send_all(&both)?;
     let left = card.leaves(&both)?;
     card.in_time()?;
-    left.iter().zip(&both).enumerate().try_for_each(|(n, (left, expected))| same(n, left, expected))
+    left.iter().zip(&both).enumerate().try_for_each(|(n, (left, expected))| same(n, left, expected))?;
+    Card::new(probe).merges_at_all()
 }
 
 fn afterwards(probe: &mut ClauseProbe) -> ProbeResult<()> {
