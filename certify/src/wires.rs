@@ -12,7 +12,7 @@ use pktgen_core::config::{Document, Value};
 use pktgen_core::seed::Seed;
 use pktgen_core::time::{MS, NS, Time, US};
 use pktgen_core::{Error, Result};
-use pktgen_engine::clause::{EachFrame, LONGER, ProbeBench, ProbeFrame, ProbeGround};
+use pktgen_engine::clause::{EachFrame, LONGER, ProbeBench, ProbeFrame, ProbeGround, ProbeWitness};
 use pktgen_realtime::clock::RunClock;
 use pktgen_realtime::launch::LaunchedDevice;
 use pktgen_realtime::plan::Plan;
@@ -179,6 +179,28 @@ impl<'a> WireBench<'a> {
     }
 }
 
+impl ProbeWitness for WireBench<'_> {
+    fn counted(&mut self) -> Option<BTreeMap<String, u64>> {
+        // In this order: the interfaces go with the device, which is started anew before the next clause.
+        self.is_new = false;
+        let device = self.device.take()?;
+        self.wires.clear();
+        device.into_counts()
+    }
+
+    fn on_cable(&self, frame: &ProbeFrame) -> Option<Vec<u8>> {
+        let end = [End::Workers, End::Server].get(usize::from(frame.port))?;
+        let translator = self.outer.as_ref()?.translator(if frame.inward { *end } else { end.opposite() });
+        let mut room = vec![0; frame.bytes.len() + GROWTH_MAX];
+        let len = match translator.outward(&frame.bytes, &mut room) {
+            None => translator.outward_odd(&frame.bytes, &mut room)?,
+            Some(len) => len,
+        };
+        room.truncate(len);
+        Some(room)
+    }
+}
+
 impl ProbeBench for WireBench<'_> {
     fn now(&mut self) -> Time {
         self.clock.now()
@@ -255,25 +277,5 @@ impl ProbeBench for WireBench<'_> {
 
     fn lost(&mut self) -> Result<u64> {
         Ok(self.dropped() - self.lost_before)
-    }
-
-    fn counted(&mut self) -> Option<BTreeMap<String, u64>> {
-        // In this order: the interfaces go with the device, which is started anew before the next clause.
-        self.is_new = false;
-        let device = self.device.take()?;
-        self.wires.clear();
-        device.into_counts()
-    }
-
-    fn on_cable(&self, frame: &ProbeFrame) -> Option<Vec<u8>> {
-        let end = [End::Workers, End::Server].get(usize::from(frame.port))?;
-        let translator = self.outer.as_ref()?.translator(if frame.inward { *end } else { end.opposite() });
-        let mut room = vec![0; frame.bytes.len() + GROWTH_MAX];
-        let len = match translator.outward(&frame.bytes, &mut room) {
-            None => translator.outward_odd(&frame.bytes, &mut room)?,
-            Some(len) => len,
-        };
-        room.truncate(len);
-        Some(room)
     }
 }

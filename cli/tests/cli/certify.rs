@@ -16,7 +16,7 @@ use pktgen_certify::{
 use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::time::{MS, Time};
-use pktgen_engine::clause::{EachFrame, ProbeBench};
+use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeWitness};
 use pktgen_realtime::run::Experiment;
 use pktgen_testing::{Need, eventually, skip};
 use pktgen_wire::pcap::Reader;
@@ -175,6 +175,8 @@ impl Bent<'_> {
         })
     }
 }
+
+impl ProbeWitness for Bent<'_> {}
 
 impl ProbeBench for Bent<'_> {
     fn now(&mut self) -> Time {

@@ -10,7 +10,7 @@ use pktgen_certify::{
 use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::time::{MS, NEVER, Time, US};
-use pktgen_engine::clause::{EachFrame, ProbeBench};
+use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeWitness};
 use pktgen_realtime::run::Experiment;
 use serde_json::Value;
 
@@ -63,6 +63,8 @@ impl Narrow<'_> {
         self.held.keys().next().map_or(NEVER, |(t, _)| *t)
     }
 }
+
+impl ProbeWitness for Narrow<'_> {}
 
 impl ProbeBench for Narrow<'_> {
     fn now(&mut self) -> Time {

@@ -179,8 +179,21 @@ pub struct ProbeFrame {
 /// Called with the time, the port and the bytes of each frame that left.
 pub type EachFrame<'a> = &'a mut dyn FnMut(Time, u16, &[u8]);
 
+/// What a bench knows of a device beside the frames that a clause sees.
+pub trait ProbeWitness {
+    /// What the device counted since it was started, by its own names; none if that is not known.
+    fn counted(&mut self) -> Option<BTreeMap<String, u64>> {
+        None
+    }
+
+    /// A frame as it was on the cable, if it was another there.
+    fn on_cable(&self, _frame: &ProbeFrame) -> Option<Vec<u8>> {
+        None
+    }
+}
+
 /// A device under test, and the cables of its ports.
-pub trait ProbeBench {
+pub trait ProbeBench: ProbeWitness {
     /// The time, which the calls below let pass.
     fn now(&mut self) -> Time;
 
@@ -209,14 +222,4 @@ pub trait ProbeBench {
 
     /// Frames that the bench itself lost so far.
     fn lost(&mut self) -> Result<u64>;
-
-    /// What the device counted since it was started, by its own names; none if that is not known.
-    fn counted(&mut self) -> Option<BTreeMap<String, u64>> {
-        None
-    }
-
-    /// A frame as it was on the cable, if it was another there.
-    fn on_cable(&self, _frame: &ProbeFrame) -> Option<Vec<u8>> {
-        None
-    }
 }

@@ -15,7 +15,9 @@ use pktgen_wire::wire::frame::{
 
 use super::SUITE;
 use super::card::departed;
-use pktgen_engine::clause::{Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop};
+use pktgen_engine::clause::{
+    Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop, ProbeWitness,
+};
 
 const CLUSTERS: u16 = 8;
 const WORKERS: u32 = 3;
@@ -287,6 +289,8 @@ fn agrees(frame: &[u8]) -> bool {
     said(16) + 14 == frame.len() && said(38) + 34 == frame.len()
 }
 
+impl ProbeWitness for Naive {}
+
 impl ProbeBench for Naive {
     fn now(&mut self) -> Time {
         self.now
@@ -423,6 +427,8 @@ impl Hasty {
     }
 }
 
+impl ProbeWitness for Hasty {}
+
 impl ProbeBench for Hasty {
     fn now(&mut self) -> Time {
         self.card.now
@@ -534,6 +540,8 @@ fn every_clause_finds_a_defect() {
 #[test]
 fn an_output_that_is_never_busy_decides_nothing() {
     struct Idle(Naive);
+    impl ProbeWitness for Idle {}
+
     impl ProbeBench for Idle {
         fn now(&mut self) -> Time {
             self.0.now()

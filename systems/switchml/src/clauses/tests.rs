@@ -12,7 +12,9 @@ use pktgen_wire::wire::frame::{Datagram, SERVER_IP, Template, group_ip, set_ip_c
 
 use super::SUITE;
 use crate::format::{HEADER, PORT, WORKER_PORT};
-use pktgen_engine::clause::{Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop};
+use pktgen_engine::clause::{
+    Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop, ProbeWitness,
+};
 
 const WORKERS: u32 = 3;
 const JOBS: u16 = 2;
@@ -322,6 +324,8 @@ fn add(cell: &mut Cell, it: &Read, bit: u32, defect: Defect, now: Time) {
     cell.exponents[1] = if defect == Defect::SecondExponentOfLast { e1 } else { cell.exponents[1].max(e1) };
     cell.bits |= bit;
 }
+
+impl ProbeWitness for Naive {}
 
 impl ProbeBench for Naive {
     fn now(&mut self) -> Time {
