@@ -1,5 +1,7 @@
 //! What came of the clauses of a suite.
 
+use std::collections::BTreeMap;
+
 use pktgen_core::record::Hashing;
 use pktgen_core::{Error, Result};
 use pktgen_engine::clause::{Clause, ClauseSuite, ProbeFrame};
@@ -9,8 +11,12 @@ use serde_json::{Value, json};
 use crate::measure::MeasuredNumber;
 use crate::profile::CertifyProfile;
 
-/// The version of the method: 2 draws repeats again that are not decidable, and measures performance.
-pub(crate) const METHOD: u32 = 2;
+/// The version of the method: 2 draws repeats again that are not decidable, and measures performance; 3 goes by stamps of the kernel, and by
+/// how long what was sent keeps an output busy.
+pub(crate) const METHOD: u32 = 3;
+
+/// Why a clause that the user left out does not apply.
+pub(crate) const EXCEPTED: &str = "excepted by the user";
 
 /// What came of a clause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +75,8 @@ pub struct ClauseOutcome {
     pub digest: String,
     /// Frames of the repeat that decided, if the clause did not pass.
     pub evidence: Vec<ProbeFrame>,
+    /// What the device counted since it was started, if the clause failed and the device prints that.
+    pub counted: Option<BTreeMap<String, u64>>,
     /// The file that has them, once it is written.
     pub file: Option<String>,
 }
@@ -90,6 +98,7 @@ impl ClauseOutcome {
             "frames": self.frames,
             "digest": self.digest,
             "evidence": self.file,
+            "counted": self.counted,
         })
     }
 
@@ -113,6 +122,7 @@ impl ClauseOutcome {
             frames: count("frames")?,
             digest: one["digest"].as_str()?.to_owned(),
             evidence: Vec::new(),
+            counted: Option::deserialize(&one["counted"]).ok()?,
             file: one["evidence"].as_str().map(str::to_owned),
         })
     }
@@ -128,12 +138,20 @@ impl ClauseOutcome {
         };
         let drawn = self.drawn().map_or(String::new(), |drawn| format!(" ({drawn})"));
         format!(
-            "{:<5} {:<14} {}{share}{why}{drawn}{}",
+            "{:<5} {:<14} {}{share}{why}{drawn}{}{}",
             self.number,
             self.verdict.name(),
             self.clause.id,
-            self.numbers()
+            self.numbers(),
+            self.counters()
         )
+    }
+
+    /// What the device counted, in words; empty if that is not known.
+    pub(crate) fn counters(&self) -> String {
+        let all = self.counted.iter().flatten().map(|(name, value)| format!("{name} {value}"));
+        let all: Vec<_> = all.collect();
+        if all.is_empty() { String::new() } else { format!("; the device counted {}", all.join(", ")) }
     }
 
     /// What was measured, in words; empty if nothing was.
@@ -177,6 +195,8 @@ pub struct Certificate {
     pub seed: u64,
     /// The experiment with all defaults.
     pub config: String,
+    /// What a reader must know before the clauses.
+    pub notes: Vec<String>,
     /// The clauses.
     pub outcomes: Vec<ClauseOutcome>,
 }
@@ -220,7 +240,25 @@ impl Certificate {
     }
 
     /// What it says of the device, in words.
-    pub fn statement(&self) -> &'static str {
+    pub fn statement(&self) -> String {
+        let excepted = self.excepted();
+        match (self.conforms(), excepted.is_empty()) {
+            (None, false) if self.profile.is_conformance() && self.has_correctness() && self.is_whole() => {
+                format!("the device conforms, except: {} (left out by --except)", excepted.join(", "))
+            }
+            (_, true) => self.words().to_owned(),
+            (_, false) => format!("{}; left out by --except: {}", self.words(), excepted.join(", ")),
+        }
+    }
+
+    /// Clauses that the user left out.
+    fn excepted(&self) -> Vec<&'static str> {
+        let all = self.outcomes.iter().filter(|it| it.why == EXCEPTED);
+        all.map(|it| it.clause.id).collect()
+    }
+
+    /// The same where all clauses count.
+    fn words(&self) -> &'static str {
         if !self.has_correctness() {
             return if self.is_whole() {
                 "nothing failed; no clause of correctness was carried out"
@@ -230,15 +268,23 @@ impl Certificate {
         }
         match (self.profile.is_conformance(), self.is_whole()) {
             (true, true) => "the device conforms",
+            (true, false) if self.count(ClauseVerdict::Failed) == 0 => {
+                "nothing failed, and clauses are not decidable: whether the device conforms is not known"
+            }
             (true, false) => "the device does not conform",
             (false, true) => "nothing failed; profile quick is no conformance",
             (false, false) => "a clause failed or is not decidable; profile quick is no conformance",
         }
     }
 
-    /// Whether the device conforms; none where the profile does not say it.
+    /// Whether the device conforms; none where the profile does not say it, or no clause failed and some are not decidable or were left out.
     fn conforms(&self) -> Option<bool> {
-        (self.profile.is_conformance() && self.has_correctness()).then(|| self.is_whole())
+        let says = self.profile.is_conformance() && self.has_correctness();
+        match (says, self.count(ClauseVerdict::Failed), self.is_whole()) {
+            (true, 1.., _) => Some(false),
+            (true, 0, true) if self.excepted().is_empty() => Some(true),
+            _ => None,
+        }
     }
 
     /// Whether it has clauses of correctness.
@@ -257,7 +303,10 @@ impl Certificate {
             "device": self.device,
             "experiment": self.experiment,
             "seed": self.seed,
+            "statement": self.statement(),
             "conforms": self.conforms(),
+            "excepted": self.excepted(),
+            "notes": self.notes,
             "passed": self.count(ClauseVerdict::Passed),
             "failed": self.count(ClauseVerdict::Failed),
             "not_decidable": self.count(ClauseVerdict::NotDecidable),

@@ -33,6 +33,9 @@ pub(crate) fn capture(path: &Path, frames: &[ProbeFrame]) -> Result<()> {
     let name = |(port, inward): &(u16, bool)| format!("{} port {port}", if *inward { "into" } else { "out of" });
     let interfaces = ends.iter().map(name).collect();
     let mut writer = Writer::create(path, WriterOptions { interfaces, ..WriterOptions::new(Form::Pcapng) })?;
+    let mut frames: Vec<_> = frames.iter().collect();
+    // A frame that left while others went in was read behind them.
+    frames.sort_by_key(|frame| frame.t);
     for frame in frames {
         let interface = ends.binary_search(&(frame.port, frame.inward)).unwrap_or_default() as u32;
         writer.packet(interface, frame.t, &frame.bytes, frame.bytes.len() as u32)?;

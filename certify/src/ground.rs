@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::time::Time;
-use pktgen_core::topology::NodeId;
+use pktgen_core::topology::{Link, NodeId};
 use pktgen_engine::clause::{ProbeGround, STRANGERS};
 use pktgen_realtime::driver::real_time::only_device;
 use pktgen_realtime::plan::Plan;
@@ -23,6 +23,7 @@ pub(crate) fn wired(plan: &Plan, settings: &CertifySettings) -> Result<ProbeGrou
         frame_bytes: plan.spec.transport.wire_bytes(parts.frame_bytes),
         late: settings.late(true),
         patience: settings.patience.ps(),
+        output: output(plan)?,
         keys: Document::parse(&plan.spec.config, "the resolved experiment")?,
     })
 }
@@ -40,8 +41,18 @@ pub(crate) fn at_node(plan: &Plan, late: Time) -> Result<ProbeGround> {
         frame_bytes: plan.parts.frame_bytes,
         late,
         patience: 0,
+        output: None,
         keys: Document::parse(&plan.spec.config, "the resolved experiment")?,
     })
+}
+
+/// The link behind the device's port towards the server.
+fn output(plan: &Plan) -> Result<Option<Link>> {
+    let topology = &plan.parts.topology;
+    let Some(server) = topology.servers().next() else { return Ok(None) };
+    let node = only_device(topology)?;
+    let port = topology.routes()[usize::from(node)][usize::from(server)];
+    Ok(topology.ports(node).nth(usize::from(port)).map(|(_, link)| link.clone()))
 }
 
 /// Addresses on the wire, with those of strangers.

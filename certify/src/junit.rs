@@ -23,6 +23,11 @@ impl Certificate {
             out,
             "<testsuites name=\"pktgen certify\" {counts}>\n<testsuite name=\"{name}\" {counts} time=\"0\">"
         );
+        let said = std::iter::once(("statement", self.statement()));
+        let said = said.chain(self.notes.iter().map(|note| ("note", note.clone())));
+        let said: String =
+            said.map(|(name, value)| format!("<property name=\"{name}\" value=\"{}\"/>", escape(&value))).collect();
+        let _ = writeln!(out, "<properties>{said}</properties>");
         self.outcomes.iter().for_each(|outcome| case(outcome, self.suite.0, &mut out));
         out.push_str("</testsuite>\n</testsuites>\n");
         out
@@ -42,7 +47,8 @@ fn case(outcome: &ClauseOutcome, suite: &str, out: &mut String) {
         None if outcome.measured.is_empty() => writeln!(out, "{head}/>"),
         None => writeln!(out, "{head}>{}</testcase>", properties(outcome)),
         Some(element) => {
-            writeln!(out, "{head}>{}<{element} message=\"{}\"/></testcase>", properties(outcome), escape(&outcome.why))
+            let why = escape(&format!("{}{}", outcome.why, outcome.counters()));
+            writeln!(out, "{head}>{}<{element} message=\"{why}\"/></testcase>", properties(outcome))
         }
     };
 }

@@ -4,7 +4,7 @@
 
 use pktgen_core::Result;
 use pktgen_core::time::{NEVER, Time, US};
-use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeGround};
+use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeGround, ProbeWitness};
 use pktgen_engine::target::remote::{Advanced, Remote};
 use pktgen_realtime::plan::Plan;
 
@@ -89,6 +89,8 @@ impl Drop for LockstepBench<'_> {
         let _ = self.remote.take().map(|mut remote| remote.end());
     }
 }
+
+impl ProbeWitness for LockstepBench<'_> {}
 
 impl ProbeBench for LockstepBench<'_> {
     fn now(&mut self) -> Time {

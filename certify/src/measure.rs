@@ -17,6 +17,8 @@ const TO_PPS: f64 = 1e8;
 const TRIALS: u32 = 200;
 /// Frames of a trial at least, or rounds of them.
 const LEAST: u64 = 10;
+/// On wires, a trial of which no more than this part was not sent in time decides nothing of the device.
+const LATE_SHARE: u64 = 100;
 /// Trials in virtual time are lengthened so far, and by how much at once.
 const LONGEST: Time = 100 * SECOND;
 const LONGER: i64 = 10;
@@ -36,7 +38,7 @@ pub struct MeasuredNumber {
     pub value: Option<f64>,
     /// Its unit; empty of a share.
     pub unit: String,
-    /// Why there is none.
+    /// Why there is none, or what it is of, where it is not the device's.
     pub why: Option<String>,
 }
 
@@ -57,7 +59,8 @@ impl MeasuredNumber {
         };
         let gap = if self.unit.is_empty() { "" } else { " " };
         match (self.value, &self.why) {
-            (Some(value), _) => format!("{} {}{gap}{}", self.name, number(value), self.unit),
+            (Some(value), None) => format!("{} {}{gap}{}", self.name, number(value), self.unit),
+            (Some(value), Some(why)) => format!("{} {}{gap}{} ({why})", self.name, number(value), self.unit),
             (None, why) => format!("{} not decidable ({})", self.name, why.as_deref().unwrap_or("no value")),
         }
     }
@@ -177,12 +180,22 @@ pub(crate) fn carry_out(
     }
 }
 
-/// Whether a trial kept to its rate.
-fn judge(trial: &MadeTrial, allowed: f64) -> JudgedTrial {
+/// Whether a trial kept to its rate; `on_wires`, a stall of a host may be what kept it from that.
+fn judge(trial: &MadeTrial, allowed: f64, on_wires: bool) -> JudgedTrial {
     let account = &trial.account;
     let loss = account.loss();
+    let (lost, unsent, offered) = (account.lost() + account.wrong, account.unsent, account.offered);
     let attempt = match &trial.bench_limit {
         _ if account.last_back.is_none() => Attempt::NothingBack,
+        // All that was sent came through, and the end of the schedule is as near as a bench may be late.
+        None if on_wires && loss > allowed && lost == 0 && unsent > 0 && unsent * LATE_SHARE <= offered => {
+            Attempt::Failed(
+                format!(
+                    "the bench or the loop stalled: all that was sent was forwarded, and the last {unsent} of {offered} were not sent in time"
+                ),
+                Limiter::Host,
+            )
+        }
         Some(why) => Attempt::Failed(why.clone(), Limiter::Host),
         None if loss > allowed => Attempt::Failed(
             format!("{} of {} were not forwarded", account.offered - account.forwarded, account.offered),
@@ -201,8 +214,40 @@ enum SearchEnd {
     Stopped(NoTrial),
 }
 
-/// A search, with all trials so far in `all`.
-fn search_once(maker: &mut TrialMaker, plan: &MeasurePlan, all: &mut Vec<Value>) -> Result<SearchEnd> {
+/// What a trial that lost nothing of what was sent forwarded per second, and the rate that it was offered.
+#[derive(Debug, Clone, Copy)]
+struct Forwarded {
+    offered_pps: f64,
+    pps: f64,
+}
+
+impl Forwarded {
+    fn of(offered_pps: f64, account: &LoadAccount, length: Time) -> Self {
+        let span = account.last_back.unwrap_or_default().max(length);
+        Forwarded { offered_pps, pps: account.forwarded as f64 * SECOND as f64 / span as f64 }
+    }
+}
+
+/// Why a bound is none: another trial forwarded more.
+fn contradicted(upper: f64, precision: f64, all: &[Forwarded], unit: &str) -> Option<String> {
+    let most = all.iter().copied().max_by(|a, b| a.pps.total_cmp(&b.pps))?;
+    (most.pps > upper * (1.0 + precision)).then(|| {
+        format!(
+            "not monotonic: trials at {upper:.0} {unit} failed, and one at {:.0} {unit} forwarded {:.0} {unit}; the host stalled, or the device is not steady",
+            most.offered_pps, most.pps
+        )
+    })
+}
+
+/// A search, with all trials so far in `all`, and what those of this length forwarded in `forwarded`.
+fn search_once(
+    maker: &mut TrialMaker,
+    plan: &MeasurePlan,
+    all: &mut Vec<Value>,
+    forwarded: &mut Vec<Forwarded>,
+) -> Result<SearchEnd> {
+    forwarded.clear();
+    let on_wires = maker.ground.patience > 0;
     let (length, step) = (plan.goal.trial_ps, (maker.model.step)(maker.ground).max(1));
     // In milliseconds.
     let said_length = length as f64 / MS as f64;
@@ -234,7 +279,12 @@ fn search_once(maker: &mut TrialMaker, plan: &MeasurePlan, all: &mut Vec<Value>)
             }
         };
         all.push(said(Some(pps), &trial));
-        let judged = judge(&trial, plan.goal.loss);
+        let LoadAccount { forwarded: through, unsent, offered, .. } = trial.account;
+        // A device that loses may forward more at higher rates; a loop that lost nothing was only stalled at lower ones.
+        if through + unsent == offered {
+            forwarded.push(Forwarded::of(pps, &trial.account, length));
+        }
+        let judged = judge(&trial, plan.goal.loss, on_wires);
         if let (Attempt::Passed(_), Some(last)) = (&judged.attempt, trial.account.last_back) {
             tails.push((pps, last - length));
         }
@@ -253,9 +303,9 @@ fn search_once(maker: &mut TrialMaker, plan: &MeasurePlan, all: &mut Vec<Value>)
 }
 
 fn throughput(maker: &mut TrialMaker, plan: &MeasurePlan) -> Result<MeasureResult> {
-    let (mut plan, mut all) = (*plan, Vec::new());
+    let (mut plan, mut all, mut forwarded) = (*plan, Vec::new(), Vec::new());
     let found = loop {
-        match search_once(maker, &plan, &mut all)? {
+        match search_once(maker, &plan, &mut all, &mut forwarded)? {
             SearchEnd::Found(found) => break found,
             SearchEnd::TooShort(_) if plan.may_lengthen && plan.goal.trial_ps < LONGEST => plan = plan.longer(LONGER),
             SearchEnd::TooShort(why) => return Ok(MeasureResult::not_decidable(why, json!(all))),
@@ -270,14 +320,20 @@ fn throughput(maker: &mut TrialMaker, plan: &MeasurePlan) -> Result<MeasureResul
         let why = format!("{}: {}", found.ended, last.unwrap_or_default());
         return Ok(MeasureResult::not_decidable(why, trials));
     };
-    let is_open = found.limited_by != Some(Limiter::Device);
-    let upper = match (found.failed_pps, is_open) {
-        (Some(upper), false) => MeasuredNumber::of("upper_bound", upper, &unit),
-        (Some(_), true) => MeasuredNumber::none("upper_bound", &unit, last.unwrap_or_default()),
+    // What failed for the bench is no bound of the device, nor what another trial contradicts.
+    let no_bound = found.failed_pps.and_then(|upper| match found.limited_by {
+        Some(Limiter::Device) => contradicted(upper, plan.precision, &forwarded, &unit),
+        _ => Some(last.unwrap_or_default()),
+    });
+    let is_open = found.failed_pps.is_none() || no_bound.is_some();
+    let upper = match (found.failed_pps, &no_bound) {
+        (Some(upper), None) => MeasuredNumber::of("upper_bound", upper, &unit),
+        (Some(_), Some(why)) => MeasuredNumber::none("upper_bound", &unit, why),
         (None, _) => MeasuredNumber::none("upper_bound", &unit, found.ended.clone()),
     };
+    let least = no_bound.map(|_| "at least: what ended the search is not the device's".to_owned());
     let measured = vec![
-        MeasuredNumber::of("lower_bound", lower, &unit),
+        MeasuredNumber { why: least, ..MeasuredNumber::of("lower_bound", lower, &unit) },
         upper,
         MeasuredNumber::of("conditional_throughput", found.conditional_pps, &unit),
         MeasuredNumber::of("trial", plan.goal.trial_ps as f64 / MS as f64, "ms"),
@@ -520,3 +576,7 @@ fn sharing(maker: &mut TrialMaker, plan: &MeasurePlan, pps: f64) -> Result<Measu
     ];
     Ok(MeasureResult::judged(measured, all, None))
 }
+
+#[cfg(test)]
+#[path = "measure_tests.rs"]
+mod tests;

@@ -75,7 +75,8 @@ impl Certificate {
         }
         for (it, own) in all {
             let value = match (own.value, &own.why) {
-                (Some(value), _) => format!("{value}"),
+                (Some(value), None) => format!("{value}"),
+                (Some(value), Some(why)) => format!("{value} ({})", cell(why)),
                 (None, why) => format!("not decidable: {}", cell(why.as_deref().unwrap_or_default())),
             };
             let _ = writeln!(out, "| {} `{}` | {} | {value} | {} |", it.number, it.clause.id, own.name, own.unit);
@@ -85,6 +86,7 @@ impl Certificate {
     /// The page of a certificate.
     pub(crate) fn page(&self) -> Result<String> {
         let mut out = format!("# {}: {}\n\n{}.\n\n", cell(&self.device), self.statement(), self.summary());
+        self.notes.iter().for_each(|note| out.push_str(&format!("Note: {}.\n\n", cell(note))));
         let (suite, version) = self.suite;
         for (what, said) in [
             ("suite", format!("{suite}, version {version}")),
@@ -119,7 +121,8 @@ impl Certificate {
             for it in own {
                 let share = if it.times > 0 { format!(" ({} of {})", it.times, it.repeats) } else { String::new() };
                 let file = it.file.as_ref().map_or(String::new(), |file| format!("; frames in [{file}]({file})"));
-                let _ = writeln!(out, "- {} `{}`{share}: {}{file}", it.number, it.clause.id, cell(&it.why));
+                let why = cell(&format!("{}{}", it.why, it.counters()));
+                let _ = writeln!(out, "- {} `{}`{share}: {why}{file}", it.number, it.clause.id);
             }
         }
         let drawn = |it: &ClauseOutcome| Some(format!("- {} `{}`: {}", it.number, it.clause.id, it.drawn()?));

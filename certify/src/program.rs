@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_core::{Error, Result};
-use pktgen_engine::clause::{ClauseSuite, EachFrame, ProbeBench, ProbeGround};
+use pktgen_engine::clause::{ClauseSuite, EachFrame, ProbeBench, ProbeGround, ProbeWitness};
 use pktgen_engine::dialect::Dialect;
 use pktgen_engine::driver::admit::admit;
 use pktgen_engine::endpoint::Facts;
@@ -131,6 +131,8 @@ impl Rig {
         Some(t)
     }
 }
+
+impl ProbeWitness for ProgramBench<'_> {}
 
 impl ProbeBench for ProgramBench<'_> {
     fn now(&mut self) -> Time {

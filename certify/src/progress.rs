@@ -13,6 +13,11 @@ use crate::evidence::capture;
 /// The file, while a certificate is under way.
 const FILE: &str = "progress.json";
 
+/// A value as messages have it: text as it is.
+fn words(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// A certificate under way in a folder.
 pub struct CertificateProgress {
     folder: PathBuf,
@@ -50,10 +55,11 @@ impl CertificateProgress {
         let differs = of.as_object().into_iter().flatten().find(|(key, value)| found["of"][key.as_str()] != **value);
         if let Some((key, value)) = differs {
             return Err(Error::config(format!(
-                "{}: it has a certificate under way with {key} {}, and this one has {value}; choose another --out, or go on with \
+                "{}: it has a certificate under way with {key} {}, and this one has {}; choose another --out, or go on with \
                  what it was begun with",
                 folder.display(),
-                found["of"][key.as_str()]
+                words(&found["of"][key.as_str()]),
+                words(value)
             )));
         }
         let clauses = found["clauses"].as_array().ok_or_else(damaged)?.clone();

@@ -12,7 +12,7 @@ use pktgen_engine::clause::{
 };
 use serde_json::{Value, json};
 
-use crate::certificate::{ClauseOutcome, ClauseVerdict, sha256};
+use crate::certificate::{ClauseOutcome, ClauseVerdict, EXCEPTED, sha256};
 use crate::measure::{Earlier, carry_out};
 use crate::profile::{CertifyProfile, MeasurePlan};
 use crate::trial::TrialMaker;
@@ -27,9 +27,9 @@ pub struct CertifyOptions {
     pub seed: u64,
     /// Repeats of each clause, if not what it says itself.
     pub repeats: Option<u32>,
-    /// Only these clauses, by id or number; all if there are none.
+    /// Only these clauses, by id, number or number of the section; all if there are none.
     pub only: Vec<String>,
-    /// Clauses that the device is not said to follow, by id or number.
+    /// Clauses that the device is not said to follow, in the same way.
     pub except: Vec<String>,
     /// Clauses that were carried out before: they are taken as they are.
     pub done: Vec<ClauseOutcome>,
@@ -45,7 +45,22 @@ impl CertifyOptions {
         if self.only.is_empty() {
             return self.profile.has(clause);
         }
-        self.only.iter().any(|name| name == number || name == clause.id)
+        names(&self.only, number, clause)
+    }
+
+    /// Refuses names of clauses that the suite does not have.
+    pub fn check(&self, suite: &'static ClauseSuite) -> Result<()> {
+        for name in self.only.iter().chain(&self.except) {
+            let one = std::slice::from_ref(name);
+            if !suite.numbered().any(|(number, clause)| names(one, &number, clause)) {
+                let ids: Vec<_> = suite.numbered().map(|(_, clause)| clause.id).collect();
+                return Err(Error::config(format!(
+                    "clause \"{name}\" does not exist{}; name it by id or number, or all of a section by its number (pktgen certify --list)",
+                    suggest(name, &ids)
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// How often.
@@ -62,6 +77,12 @@ impl CertifyOptions {
     }
 }
 
+/// Whether one of these names is that of the clause: its id, its number, or the number of its section.
+fn names(all: &[String], number: &str, clause: &Clause) -> bool {
+    let section = number.split('.').next();
+    all.iter().any(|name| name == number || name == clause.id || Some(name.as_str()) == section)
+}
+
 /// Carries out clauses, and tells `each` what came of those that were not before.
 pub fn certify(
     suite: &'static ClauseSuite,
@@ -70,16 +91,10 @@ pub fn certify(
     options: &CertifyOptions,
     each: &mut dyn FnMut(&mut ClauseOutcome) -> Result<()>,
 ) -> Result<Vec<ClauseOutcome>> {
-    let all: Vec<_> = suite.numbered().collect();
-    for name in options.only.iter().chain(&options.except) {
-        if !all.iter().any(|(number, clause)| name == number || name == clause.id) {
-            let ids: Vec<_> = all.iter().map(|(_, clause)| clause.id).collect();
-            return Err(Error::config(format!("clause \"{name}\" does not exist{}", suggest(name, &ids))));
-        }
-    }
+    options.check(suite)?;
     let mut memory = ProbeMemory::new();
     let mut outcomes = Vec::new();
-    for (number, clause) in all {
+    for (number, clause) in suite.numbered() {
         if !options.has(&number, clause) {
             continue;
         }
@@ -116,8 +131,7 @@ fn earlier(outcomes: &[ClauseOutcome]) -> Earlier {
 
 /// Why a clause is not carried out.
 fn exempt(number: &str, clause: &Clause, ground: &ProbeGround, options: &CertifyOptions) -> Option<String> {
-    let excepted = options.except.iter().any(|name| name == number || name == clause.id);
-    excepted.then(|| "excepted by the user".to_owned()).or_else(|| (clause.exempt)(ground))
+    names(&options.except, number, clause).then(|| EXCEPTED.to_owned()).or_else(|| (clause.exempt)(ground))
 }
 
 /// A performance clause.
@@ -196,7 +210,16 @@ fn one(
         let draw = |draw| try_once(clause, (repeat, draw), ground, bench, memory, Seed(options.seed));
         repeats.carry_out(repeat, draw)?;
     }
-    Ok(repeats.end())
+    let mut outcome = repeats.end();
+    for frame in &mut outcome.evidence {
+        if let Some(bytes) = bench.on_cable(frame) {
+            frame.bytes = bytes;
+        }
+    }
+    if outcome.verdict == ClauseVerdict::Failed {
+        outcome.counted = bench.counted();
+    }
+    Ok(outcome)
 }
 
 /// Repeats of a clause so far.
@@ -226,6 +249,7 @@ fn blank(number: String, clause: &'static Clause) -> ClauseOutcome {
         frames: 0,
         digest: String::new(),
         evidence: Vec::new(),
+        counted: None,
         file: None,
     }
 }

@@ -4,17 +4,21 @@
 //! IPv4 frame is none of the device's answers: hosts and switches send such frames by themselves. A device that the experiment starts is
 //! started anew for every clause, and after it ended.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
+use pktgen_core::config::{Document, Value};
 use pktgen_core::seed::Seed;
 use pktgen_core::time::{MS, NS, Time, US};
 use pktgen_core::{Error, Result};
-use pktgen_engine::clause::{EachFrame, LONGER, ProbeBench, ProbeGround};
+use pktgen_engine::clause::{EachFrame, LONGER, ProbeBench, ProbeFrame, ProbeGround, ProbeWitness};
 use pktgen_realtime::clock::RunClock;
 use pktgen_realtime::launch::LaunchedDevice;
 use pktgen_realtime::plan::Plan;
-use pktgen_realtime::transport::middleware::{Site, wrap};
-use pktgen_realtime::transport::{End, Ports, Wire};
+use pktgen_realtime::transport::middleware::{Outer, Site, wrap};
+use pktgen_realtime::transport::{End, Ports, Stamps, TransportPlan, Wire};
+use pktgen_wire::device::GROWTH_MAX;
 
 use crate::ground::{strangers, wired};
 use crate::settings::CertifySettings;
@@ -30,18 +34,34 @@ const IPV4: [u8; 2] = [0x08, 0x00];
 /// Starts the device of a plan, if the experiment does.
 type Start<'a> = dyn Fn(&Plan) -> Result<Option<LaunchedDevice>> + 'a;
 
+/// The middleware that benches do without.
+const TAP: &str = "tap";
+
+/// The time of a stamp of the kernel, which is of the wall clock.
+fn since(clock: &RunClock, stamp_ns: u64) -> Time {
+    (stamp_ns as Time - clock.anchor_unix_ns() as Time).saturating_mul(NS)
+}
+
 /// A device at the other end of interfaces.
 pub struct WireBench<'a> {
     /// Before the device, so that they are closed first.
     wires: Vec<Box<dyn Wire>>,
     device: Option<LaunchedDevice>,
+    /// The experiment starts it.
+    is_launched: bool,
     /// Nothing was sent to the device since it was started.
     is_new: bool,
     plan: &'a Plan,
+    /// As the experiment has it, with stamps and without a tap: the evidence is the bench's own.
+    transport: TransportPlan,
+    /// Frames have other addresses on the cables.
+    outer: Option<Arc<Outer>>,
     folder: &'a Path,
     start: Box<Start<'a>>,
     settings: CertifySettings,
     clock: RunClock,
+    /// Nothing had come that was not taken at this instant, for each wire; and whether nothing was sent since.
+    looked: Vec<(Time, bool)>,
     /// Frames that were lost before the first probe.
     lost_before: u64,
 }
@@ -63,15 +83,27 @@ impl<'a> WireBench<'a> {
             )));
         }
         let (start, clock) = (Box::new(start), RunClock::start());
+        let mut transport = transport.clone();
+        transport.middleware = transport.middleware.without(TAP);
+        if transport.stamps == Stamps::None && can.stamps_received {
+            transport.stamps = Stamps::Kernel;
+        }
+        let readdressed = Document::parse(&plan.spec.config, "the resolved experiment")?.get("transport.readdress")
+            == Some(&Value::Bool(true));
+        let outer = strangers(transport.outer.as_deref());
         let mut bench = WireBench {
             wires: Vec::new(),
             device: None,
+            is_launched: false,
             is_new: true,
             plan,
+            outer: outer.filter(|_| readdressed),
+            transport,
             folder,
             start,
             settings,
             clock,
+            looked: Vec::new(),
             lost_before: 0,
         };
         bench.begin()?;
@@ -80,8 +112,9 @@ impl<'a> WireBench<'a> {
 
     /// Starts the device, and opens the interfaces, which may be those of its cables.
     fn begin(&mut self) -> Result<()> {
-        let (parts, transport) = (&self.plan.parts, &self.plan.spec.transport);
+        let (parts, transport) = (&self.plan.parts, &self.transport);
         self.device = (self.start)(self.plan)?;
+        self.is_launched = self.device.is_some();
         let has_server = parts.topology.servers().next().is_some();
         let ends = if has_server { vec![End::Workers, End::Server] } else { vec![End::Workers] };
         let frame_max = transport.wire_bytes(parts.frame_bytes) + LONGER;
@@ -98,6 +131,7 @@ impl<'a> WireBench<'a> {
         let opened = transport.kind.open(transport, &ends, frame_max)?;
         let around = |(end, ports): (&End, Ports)| wrap(&transport.middleware, *end, &site, ports.whole());
         self.wires = ends.iter().zip(opened).map(around).collect::<Result<Vec<_>>>()?;
+        self.looked = vec![(self.clock.now(), true); ends.len()];
         self.lost_before = self.dropped();
         self.is_new = true;
         Ok(())
@@ -108,20 +142,31 @@ impl<'a> WireBench<'a> {
         counters.map(|own| own.receive_dropped + own.send_dropped).sum()
     }
 
-    /// Takes what has come; returns how many frames. Times are those at which the look began, so that what was taken late does not seem to have
-    /// left late; or, `as_found`, after a frame was found, so that nothing comes before it was sent.
+    /// Takes what has come; returns how many frames. Times are the kernel's stamps. Where there are none, they are those at which the look
+    /// began, so that what was taken late does not seem to have left late, and, of the first look after a frame was sent, of the one
+    /// before: what was there already may have left before that. `as_found`, times are those after a frame was found, so that nothing comes before it was sent.
     fn take(&mut self, as_found: bool, each: EachFrame) -> Result<usize> {
         let (mut found, begun) = (0, self.clock.now());
-        for (port, wire) in self.wires.iter_mut().enumerate() {
-            let mut now = (!as_found).then_some(begun);
-            wire.receive(BURST, &mut |arrival| {
-                let now = *now.get_or_insert_with(|| self.clock.now());
+        let (clock, is_kernels) = (&self.clock, self.transport.stamps != Stamps::Card);
+        for (port, (wire, looked)) in self.wires.iter_mut().zip(&mut self.looked).enumerate() {
+            let (floor, is_first) = (looked.0, !looked.1);
+            let otherwise = if is_first { floor } else { begun };
+            let mut now = None;
+            let all = wire.receive(BURST, &mut |arrival| {
+                let t = match arrival.stamp_ns.filter(|_| is_kernels && !as_found) {
+                    // A wall clock that was set meanwhile does not put a frame where it cannot have been.
+                    Some(stamp) => since(clock, stamp).clamp(floor, begun.max(floor)),
+                    None if as_found => *now.get_or_insert_with(|| clock.now()),
+                    None => otherwise,
+                };
                 let kind = arrival.bytes.get(TYPE);
                 if kind == Some(&IPV4[..]) && !arrival.lost {
                     found += 1;
-                    each(now, port as u16, arrival.bytes);
+                    each(t, port as u16, arrival.bytes);
                 }
             })?;
+            // Behind a full burst more may have been there.
+            *looked = (if all.frames < BURST { begun } else { floor }, true);
         }
         Ok(found)
     }
@@ -134,6 +179,28 @@ impl<'a> WireBench<'a> {
     }
 }
 
+impl ProbeWitness for WireBench<'_> {
+    fn counted(&mut self) -> Option<BTreeMap<String, u64>> {
+        // In this order: the interfaces go with the device, which is started anew before the next clause.
+        self.is_new = false;
+        let device = self.device.take()?;
+        self.wires.clear();
+        device.into_counts()
+    }
+
+    fn on_cable(&self, frame: &ProbeFrame) -> Option<Vec<u8>> {
+        let end = [End::Workers, End::Server].get(usize::from(frame.port))?;
+        let translator = self.outer.as_ref()?.translator(if frame.inward { *end } else { end.opposite() });
+        let mut room = vec![0; frame.bytes.len() + GROWTH_MAX];
+        let len = match translator.outward(&frame.bytes, &mut room) {
+            None => translator.outward_odd(&frame.bytes, &mut room)?,
+            Some(len) => len,
+        };
+        room.truncate(len);
+        Some(room)
+    }
+}
+
 impl ProbeBench for WireBench<'_> {
     fn now(&mut self) -> Time {
         self.clock.now()
@@ -141,6 +208,7 @@ impl ProbeBench for WireBench<'_> {
 
     fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
         self.is_new = false;
+        self.looked.iter_mut().for_each(|looked| looked.1 = false);
         let wire = &mut self.wires[usize::from(port)];
         // A wire that takes nothing for long returns an error.
         while wire.send(&[bytes])?.taken == 0 {}
@@ -191,7 +259,7 @@ impl ProbeBench for WireBench<'_> {
     }
 
     fn restart(&mut self, repeat: u32) -> Result<bool> {
-        if self.device.is_none() || repeat > 0 && self.ended().is_none() {
+        if !self.is_launched || repeat > 0 && self.ended().is_none() {
             return Ok(false);
         }
         if !self.is_new {

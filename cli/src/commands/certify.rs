@@ -68,10 +68,15 @@ fn carry_out(experiment: &Experiment, args: Certify, settings: (CertifySettings,
         experiment: experiment.name.clone(),
         seed,
         config: format!("{}\n{said}", plan.spec.config.trim_end()),
+        notes: notes(&plan),
         outcomes: Vec::new(),
     };
+    let measures = MeasurePlan::new(profile, &settings, plan.spec.is_real_time());
+    let chosen = chosen(&args, repeats);
+    let (only, except) = (args.clause, args.except);
+    let mut options = CertifyOptions { seed, repeats, only, except, done: Vec::new(), profile, plan: measures };
+    options.check(suite)?;
     let folder = OutFolder::of(args.out, &format!("certify-{}", experiment.name))?;
-    let chosen = json!({ "only": args.clause, "except": args.except, "repeats": repeats }).to_string();
     let (mut progress, done) = match CertificateProgress::is_in(&folder) {
         true => CertificateProgress::resume(&folder, &certificate, &chosen, suite)?,
         false => {
@@ -83,10 +88,10 @@ fn carry_out(experiment: &Experiment, args: Certify, settings: (CertifySettings,
     if !done.is_empty() {
         ui.note(&format!("note: {} clauses were carried out before and are kept", done.len()));
     }
+    options.done = done;
     let (mut bench, ground) = bench(experiment, &plan, run, &folder, settings)?;
-    let measures = MeasurePlan::new(profile, &settings, plan.spec.is_real_time());
-    let options =
-        CertifyOptions { seed, repeats, only: args.clause, except: args.except, done, profile, plan: measures };
+    certificate.notes.extend((suite.before)(&ground));
+    certificate.notes.iter().for_each(|note| ui.note(&format!("note: {note}")));
     if let Some(estimate) = options.estimate(suite, &ground) {
         let seconds = (estimate as f64 / SECOND as f64).ceil();
         ui.note(&format!(
@@ -105,6 +110,21 @@ fn carry_out(experiment: &Experiment, args: Certify, settings: (CertifySettings,
     say(&certificate, ui)?;
     ui.detail(&format!("certificate and evidence in {}", folder.display()));
     Ok(u8::from(!certificate.is_whole()))
+}
+
+/// What a reader must know of the bench.
+fn notes(plan: &Plan) -> Vec<String> {
+    let transport = &plan.spec.transport;
+    let tap = plan.spec.is_real_time() && transport.middleware.has("tap");
+    tap.then(|| "transport.tap is ignored: a certificate keeps its own captures".to_owned()).into_iter().collect()
+}
+
+/// The flags that choose what is carried out.
+fn chosen(args: &Certify, repeats: Option<u32>) -> String {
+    let only = args.clause.iter().map(|name| format!("--clause {name}"));
+    let except = args.except.iter().map(|name| format!("--except {name}"));
+    let all: Vec<_> = only.chain(except).chain(repeats.map(|n| format!("--repeats {n}"))).collect();
+    if all.is_empty() { "all".to_owned() } else { all.join(" ") }
 }
 
 /// The clauses of the device's format.
@@ -166,7 +186,7 @@ fn say(certificate: &Certificate, ui: &Ui) -> Result<()> {
         true => ui.object(&schemas::CERTIFICATE, &certificate.to_json()?.to_string()),
         false => {
             ui.result(&certificate.summary());
-            ui.result(certificate.statement());
+            ui.result(&certificate.statement());
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ mod performance;
 use std::path::{Path, PathBuf};
 
 use crate::support::bench::{Device, cabled, lockstep};
+use crate::support::serving::Serving;
 use crate::support::text;
 use crate::support::wired::{config, pktgen, said};
 use pktgen_certify::{
@@ -15,7 +16,7 @@ use pktgen_certify::{
 use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::time::{MS, Time};
-use pktgen_engine::clause::{EachFrame, ProbeBench};
+use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeWitness};
 use pktgen_realtime::run::Experiment;
 use pktgen_testing::{Need, eventually, skip};
 use pktgen_wire::pcap::Reader;
@@ -96,6 +97,63 @@ fn clauses_are_chosen_by_id_or_number_and_others_are_refused() {
     assert!(code == Some(2) && said.contains("did you mean \"switchml-wrap\""), "{said}");
     let (code, _, said) = ours(&folder.path().join("c"), &[], &["transport.kind=ring"]);
     assert!(code == Some(2) && said.contains("virtual"), "{said}");
+    // A section is all its clauses; what does not exist is refused before anything is written.
+    let (code, lines, said) = ours(&folder.path().join("d"), &["--clause", "2", "--repeats", "1"], &[]);
+    let numbers: Vec<_> = lines.iter().filter_map(|line| line["number"].as_str()).collect();
+    assert!(
+        code == Some(0) && numbers.len() > 1 && numbers.iter().all(|it| it.starts_with("2.")),
+        "{numbers:?}: {said}"
+    );
+    let (code, _, said) = ours(&folder.path().join("e"), &["--except", "9"], &[]);
+    assert!(code == Some(2) && said.contains("clause \"9\" does not exist"), "{said}");
+    assert!(!folder.path().join("e").exists(), "nothing is written");
+}
+
+#[test]
+fn a_certificate_with_exceptions_says_so_first() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let words = ["--clause", "1", "--clause", "2", "--except", "switchml-wrap", "--repeats", "1"];
+    let (code, lines, said) = ours(folder.path(), &words, &[]);
+    let whole = lines.last().expect("a line");
+    let statement = "the device conforms, except: switchml-wrap";
+    assert_eq!(
+        (code, &whole["conforms"], &whole["excepted"][0]),
+        (Some(0), &Value::Null, &"switchml-wrap".into()),
+        "{said}"
+    );
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("readable");
+    let all = [whole["statement"].as_str().expect("text"), &read("certificate.md"), &read("certificate.xml")];
+    all.iter().for_each(|text| assert!(text.contains(statement) && !text.contains("conforms\n"), "{text}"));
+    assert!(
+        read("certificate.md").starts_with("# ")
+            && read("certificate.md").lines().next().is_some_and(|it| it.contains(statement))
+    );
+}
+
+/// The bench of the trial: our own device behind a link that no host keeps busy.
+#[test]
+fn our_card_on_wires_never_fails_for_its_speed() {
+    let net = match cabled("certfast") {
+        Ok(net) => net,
+        Err(why) => return skip(Need::Netns, "our card on a fast link is certified", &why),
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, at) = (folder.path().join("card.toml"), |name: &str| folder.path().join(name).display().to_string());
+    std::fs::write(&file, OLAF.replace("rate = \"1Mbps\"", "rate = \"10Gbps\"")).expect("writable");
+    let file = file.display().to_string();
+    let set =
+        ["transport.kind=af_packet", "transport.interfaces=[\"h0\",\"e0\",\"e1\",\"h1\"]", "transport.on_wire=strict"];
+    let serve =
+        pktgen(&net.inside("e"), &["target", &file, "--for", "600s", "--idle", "600s", "--out", &at("device")], &set);
+    let device = Serving::start(serve, "our card");
+    let words = ["certify", &file, "--json", "--repeats", "2", "--out", &at("out")];
+    let output = pktgen(&net.inside("h"), &words, &set).output().expect("it runs");
+    drop(device);
+    let lines = text_lines(&output.stdout);
+    assert!(with(&lines, "failed").is_empty(), "{}", said(&output));
+    assert!(with(&lines, "passed").contains(&"olaf-pass"), "{}", said(&output));
+    let notes = &lines.last().expect("a line")["notes"];
+    assert!(notes.to_string().contains("10Gbps"), "{notes}");
 }
 
 /// What happens to frames that a device sends: none, one or more frames at ports.
@@ -117,6 +175,8 @@ impl Bent<'_> {
         })
     }
 }
+
+impl ProbeWitness for Bent<'_> {}
 
 impl ProbeBench for Bent<'_> {
     fn now(&mut self) -> Time {
@@ -165,6 +225,7 @@ fn bent(bend: Bend) -> Certificate {
         experiment: "test".into(),
         seed: 0,
         config,
+        notes: Vec::new(),
         outcomes,
     }
 }
@@ -344,8 +405,13 @@ fn c_card(words: &[&str]) -> Option<(Option<i32>, Vec<Value>, String)> {
     let out = folder.path().join("out").display().to_string();
     let mut words = vec!["certify", experiment.to_str().expect("UTF-8"), "--json", "--out", &out, "--repeats", "2"];
     words.extend(["olaf-ack-workers", "olaf-ack-state", "olaf-ack-model"].iter().flat_map(|id| ["--except", id]));
-    let set =
-        ["workload.clusters=8", "target.slots=5", "target.slot_in_transmission=false", "target.reward_filter=false"];
+    let set = [
+        "workload.clusters=8",
+        "topology.rate=500kbps",
+        "target.slots=5",
+        "target.slot_in_transmission=false",
+        "target.reward_filter=false",
+    ];
     let output = pktgen(&net.inside("h"), &words, &set).output().expect("it runs");
     drop(device);
     let lines = text(&output.stdout);
@@ -429,6 +495,24 @@ fn devices_in_lockstep_conform_or_fail_the_clause_that_names_their_fault() {
     assert!(code == Some(1) && with(&lines, "failed").contains(&"switchml-complete"), "{said}");
 }
 
+/// The pool of an external device is one fact, whatever key it is written at.
+#[test]
+fn an_external_device_has_the_pool_of_its_workers() {
+    let switch = ["--ports", "4", "--protocol", "switchml", "--workers", "4"];
+    let (code, lines, said) = in_lockstep("switchml", &switch, &["certify.repeats=2"]);
+    assert_eq!(code, Some(0), "{said}");
+    // What our own program checks beyond the public one is no clause of a device that is not ours.
+    assert_eq!(with(&lines, "not_applicable")[..2], ["switchml-late", "switchml-stale"], "{said}");
+    let (code, _, said) = in_lockstep("switchml", &switch, &["target.pool=64"]);
+    assert!(code == Some(2) && said.contains("endpoint.pool = 32 and target.pool = 64"), "{said}");
+    let (code, lines, said) = in_lockstep("switchml", &switch, &["target.check=true", "certify.repeats=2"]);
+    let late = lines.iter().find(|line| line["clause"] == "switchml-late").expect("the clause");
+    assert!(
+        code == Some(1) && late["why"].as_str().is_some_and(|why| why.ends_with("fits target.check = false")),
+        "{late}: {said}"
+    );
+}
+
 #[test]
 fn a_certificate_that_was_killed_goes_on() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -446,6 +530,9 @@ fn a_certificate_that_was_killed_goes_on() {
     if before > 0 {
         let other = ours(&out, &[&words[..], &["--seed", "99"]].concat(), &[]);
         assert!(other.0 == Some(2) && other.2.contains("seed"), "{}", other.2);
+        let other = ours(&out, &["--clause", "1.1", "--except", "2"], &[]);
+        let says = "with clauses --clause 1.1 --clause 1.5 --clause 2.1 --clause 4.2 --repeats 200, and this one has --clause 1.1 --except 2;";
+        assert!(other.0 == Some(2) && other.2.contains(says), "{}", other.2);
     }
     let (code, lines, said) = ours(&out, &words, &[]);
     // It may have ended before it was killed: then the folder is not empty.

@@ -30,6 +30,9 @@ impl Hardware {
     pub(crate) fn named(catalogue: &Catalogue, document: &mut Document) -> Result<Option<Self>> {
         let text = |document: &Document, key: &str| document.get(key).map(Value::to_label);
         let external = text(document, "target.kind").as_deref() == Some("external");
+        if external {
+            unite(catalogue, document)?;
+        }
         // Frames that are sent as they are need no addresses of a profile.
         let raw = text(document, "workload.kind").as_deref() == Some("raw");
         if raw && external && document.get("target.profile").is_none() {
@@ -48,6 +51,35 @@ impl Hardware {
         let experiment = text(document, "name").unwrap_or_else(|| "the experiment".into());
         Ok(Some(Hardware { profile, external, experiment }))
     }
+}
+
+/// Gives `[endpoint]` and `[target]` of an external device one value of the keys that they have in common, and leaves off what only our own
+/// program does.
+fn unite(catalogue: &Catalogue, document: &mut Document) -> Result<()> {
+    let workers = document.get("endpoint.workers").map_or(catalogue.defaults.workers.to_owned(), Value::to_label);
+    let Some(kind) = catalogue.workers.iter().find(|kind| kind.name() == workers) else { return Ok(()) };
+    for key in kind.behaviour().common {
+        let [own, device] = ["endpoint", "target"].map(|section| format!("{section}.{key}"));
+        match (document.get(&own).cloned(), document.get(&device).cloned()) {
+            (Some(a), Some(b)) if a != b => {
+                return Err(Error::config(format!(
+                    "{own} = {} and {device} = {}: an external device and its workers have one {key}; write one of the two keys, or the same value",
+                    a.to_label(),
+                    b.to_label()
+                )));
+            }
+            (Some(value), None) => document.set(&device, value, Origin::Default)?,
+            (None, Some(value)) => document.set(&own, value, Origin::Default)?,
+            _ => {}
+        }
+    }
+    for key in kind.behaviour().ours {
+        let key = format!("target.{key}");
+        if document.get(&key).is_none() {
+            document.set(&key, Value::Bool(false), Origin::Default)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether the device may merge or replace updates, as the experiment with this configuration declares it.

@@ -72,7 +72,7 @@ settings! {
     #[derive(Debug, Clone, Copy)]
     struct Settings(sent: u16) {
         /// Slots of a set.
-        pool: u16 = 512 in 1..=POOL_MAX, "the registers of the switch hold no more of two sets";
+        pool: u16 = 512 said "512; of an external device: endpoint.pool" in 1..=POOL_MAX, "the registers of the switch hold no more of two sets";
         /// Values of a packet, 64 or 256: what workers send.
         elements: u16 = sent said "what workers send, else 256";
         /// Which jobs are served.
@@ -80,7 +80,7 @@ settings! {
         /// Time that a packet takes.
         pipeline_latency: Span = "1us" in spans(..=SECOND);
         /// Refuses packets that would take part in another sum than their own; the public program does not.
-        check: bool = true;
+        check: bool = true said "true; of an external device: false";
     }
 }
 

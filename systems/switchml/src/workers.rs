@@ -80,7 +80,7 @@ impl WorkerKind for SwitchMlKind {
     }
 
     fn behaviour(&self) -> Behaviour {
-        Behaviour { program: Some("switchml"), ..BEHAVIOUR }
+        Behaviour { program: Some("switchml"), common: &["pool"], ours: &["check"], ..BEHAVIOUR }
     }
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {

@@ -10,7 +10,7 @@ use pktgen_certify::{
 use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::time::{MS, NEVER, Time, US};
-use pktgen_engine::clause::{EachFrame, ProbeBench};
+use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeWitness};
 use pktgen_realtime::run::Experiment;
 use serde_json::Value;
 
@@ -63,6 +63,8 @@ impl Narrow<'_> {
         self.held.keys().next().map_or(NEVER, |(t, _)| *t)
     }
 }
+
+impl ProbeWitness for Narrow<'_> {}
 
 impl ProbeBench for Narrow<'_> {
     fn now(&mut self) -> Time {
@@ -127,6 +129,7 @@ fn narrow(service: Time, room: usize, wrong: u64, set: &[&str]) -> Certificate {
         experiment: "test".into(),
         seed: 0,
         config: String::new(),
+        notes: Vec::new(),
         outcomes,
     }
 }
@@ -256,7 +259,7 @@ fn a_quick_certificate_is_no_conformance() {
     let (code, lines, said) = ours(&folder.path().join("a"), &["--profile", "quick"], &["certify.trial=1ms"]);
     let whole = lines.last().expect("a line");
     assert_eq!((code, &whole["conforms"], &whole["profile"]), (Some(0), &Value::Null, &"quick".into()), "{said}");
-    assert_eq!((&whole["method_version"], &whole["measured"]), (&2.into(), &1.into()));
+    assert_eq!((&whole["method_version"], &whole["measured"]), (&3.into(), &1.into()));
     assert!(said.contains("of the device's time at most"), "{said}");
     assert!(lines.iter().all(|line| line["repeats"].as_u64().unwrap_or_default() <= 2));
     let page = std::fs::read_to_string(folder.path().join("a/certificate.md")).expect("a page");

@@ -1,6 +1,7 @@
 //! Certificates of devices that the experiment starts.
 
 use super::*;
+use pktgen_wire::pcap::Reader;
 
 #[test]
 fn a_launched_switch_is_certified_and_started_anew_for_each_clause() {
@@ -10,7 +11,8 @@ fn a_launched_switch_is_certified_and_started_anew_for_each_clause() {
         bench.write("switchml", &format!("{}\nready = \"round\"\n", bench.sh_at(&["e0"], script)));
         let out = bench.folder.path().join(name).display().to_string();
         let words = [&["certify", "EXPERIMENT", "--json", "--out", &out], words].concat();
-        bench.command(&words, &["target.check=false"]).output().expect("it runs")
+        // A tap of the experiment is left alone: it has one file, and each clause a device of its own.
+        bench.command(&words, &["transport.tap=tap.pcapng", "target.check=true"]).output().expect("it runs")
     };
     let clauses = ["--clause", "switchml-sum", "--clause", "switchml-truncated", "--clause", "switchml-reuse"];
     let refused = certify(&format!("exec {switch}"), "refused", &clauses);
@@ -18,6 +20,25 @@ fn a_launched_switch_is_certified_and_started_anew_for_each_clause() {
     let allowed = [&clauses[..], &["--allow-launch"]].concat();
     let output = certify(&format!("exec {switch}"), "whole", &allowed);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("transport.tap is ignored"), "{}", said(&output));
+    // A capture has what was on the cable.
+    let wrong = certify(&format!("exec {switch}"), "wrong", &["--clause", "switchml-late", "--allow-launch"]);
+    assert_eq!(wrong.status.code(), Some(1), "{}", said(&wrong));
+    // The device has no command that prints what it counts: what it prints as it ends is said.
+    let line = String::from_utf8_lossy(&wrong.stdout).into_owned();
+    assert!(line.contains("\"counted\":{") && line.contains("fits target.check = false"), "{line}");
+    let mut reader = Reader::open(&bench.folder.path().join("wrong/switchml-late.pcapng")).expect("a capture");
+    let (mut frames, mut ports) = (0, BTreeSet::new());
+    while let Some(packet) = reader.next().expect("readable") {
+        let (from, to) = (&packet.bytes[26..30], &packet.bytes[30..34]);
+        assert!(
+            from.starts_with(&[10, 40]) && (to.starts_with(&[10, 40]) || to.starts_with(&[239, 40])),
+            "{from:?} {to:?}"
+        );
+        frames += 1;
+        ports.insert(packet.interface);
+    }
+    assert!(frames > 4 && ports.len() == 2, "{frames} at {ports:?}");
     assert_eq!(bench.left(), Vec::<String>::new());
     // One that ends by itself fails the clause under way; the next repeat finds another.
     let words = ["--clause", "switchml-sum", "--repeats", "150", "--allow-launch"];

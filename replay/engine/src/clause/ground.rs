@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pktgen_core::config::{Document, Value};
-use pktgen_core::time::Time;
-use pktgen_core::topology::Population;
+use pktgen_core::time::{Serialiser, Time};
+use pktgen_core::topology::{Link, Population};
 
 /// What clauses know of the device under test.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub struct ProbeGround {
     pub late: Time,
     /// How long what must come is awaited, once the device is silent; 0 where silence is certain.
     pub patience: Time,
+    /// On wires, the link behind the device's output towards the server, as the experiment has it.
+    pub output: Option<Link>,
     /// The experiment with all defaults: what the device is said to be and to do.
     pub keys: Document,
 }
@@ -32,6 +34,11 @@ impl ProbeGround {
             Some(Value::Integer(n)) => Some(*n),
             _ => None,
         }
+    }
+
+    /// On wires, how long the device's output is busy with a frame of so many bytes, by the experiment.
+    pub fn busy(&self, bytes: usize) -> Option<Time> {
+        self.output.as_ref().map(|link| Serialiser::new(link.rate, link.overhead).take(bytes as u32))
     }
 
     /// A switch of the experiment; false if it is not set.

@@ -11,6 +11,8 @@ pub use ground::ProbeGround;
 pub use load::{LatencySample, LoadAccount, LoadMeasure, LoadModel, LoadPhase, LoadWorkers, OfferedLoad};
 pub use probe::{ClauseProbe, ProbeMemory};
 
+use std::collections::BTreeMap;
+
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
 
@@ -83,6 +85,8 @@ pub struct ClauseSuite {
     pub terms: &'static [(&'static str, &'static str)],
     /// Its clauses, by subject.
     pub groups: &'static [ClauseGroup],
+    /// What a reader must know before the first clause, of this device and what is around it; none if nothing.
+    pub before: fn(&ProbeGround) -> Option<String>,
     /// How devices are loaded for its performance clauses.
     pub load: &'static LoadModel,
 }
@@ -114,6 +118,16 @@ impl From<Error> for ProbeStop {
     }
 }
 
+impl ProbeStop {
+    /// The same, where what the device did is right if the experiment says this, as `key = value`.
+    pub fn fits(self, setting: &str) -> Self {
+        match self {
+            ProbeStop::Breach(breach) => ProbeStop::Breach(ClauseBreach { fits: setting.to_owned(), ..breach }),
+            other => other,
+        }
+    }
+}
+
 /// What a probe returns.
 pub type ProbeResult<T> = std::result::Result<T, ProbeStop>;
 
@@ -126,6 +140,8 @@ pub struct ClauseBreach {
     pub expected: String,
     /// What it is.
     pub observed: String,
+    /// What the experiment would have to say for it to be right, as `key = value`; empty if nothing.
+    pub fits: String,
 }
 
 impl ClauseBreach {
@@ -135,13 +151,15 @@ impl ClauseBreach {
             what: what.into(),
             expected: expected.to_string(),
             observed: observed.to_string(),
+            fits: String::new(),
         })
     }
 }
 
 impl std::fmt::Display for ClauseBreach {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}: expected {}, observed {}", self.what, self.expected, self.observed)
+        let fits = if self.fits.is_empty() { String::new() } else { format!("; fits {}", self.fits) };
+        write!(out, "{}: expected {}, observed {}{fits}", self.what, self.expected, self.observed)
     }
 }
 
@@ -161,8 +179,21 @@ pub struct ProbeFrame {
 /// Called with the time, the port and the bytes of each frame that left.
 pub type EachFrame<'a> = &'a mut dyn FnMut(Time, u16, &[u8]);
 
+/// What a bench knows of a device beside the frames that a clause sees.
+pub trait ProbeWitness {
+    /// What the device counted since it was started, by its own names; none if that is not known.
+    fn counted(&mut self) -> Option<BTreeMap<String, u64>> {
+        None
+    }
+
+    /// A frame as it was on the cable, if it was another there.
+    fn on_cable(&self, _frame: &ProbeFrame) -> Option<Vec<u8>> {
+        None
+    }
+}
+
 /// A device under test, and the cables of its ports.
-pub trait ProbeBench {
+pub trait ProbeBench: ProbeWitness {
     /// The time, which the calls below let pass.
     fn now(&mut self) -> Time;
 

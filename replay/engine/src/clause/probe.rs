@@ -22,6 +22,8 @@ pub struct ClauseProbe<'a> {
     bench: &'a mut dyn ProbeBench,
     draws: Stream,
     log: Vec<ProbeFrame>,
+    /// When the last frame had gone in.
+    last_sent: Time,
     lost: u64,
 }
 
@@ -36,7 +38,7 @@ impl<'a> ClauseProbe<'a> {
     ) -> ProbeResult<Self> {
         let lost = bench.lost()?;
         let draws = seed.stream(clause, u64::from(repeat), u64::from(draw));
-        Ok(ClauseProbe { ground, memory, bench, draws, log: Vec::new(), lost })
+        Ok(ClauseProbe { ground, memory, bench, draws, log: Vec::new(), last_sent: 0, lost })
     }
 
     /// 32 random bits.
@@ -69,13 +71,19 @@ impl<'a> ClauseProbe<'a> {
     pub fn send_to(&mut self, port: u16, frame: &[u8]) -> ProbeResult<()> {
         let t = self.bench.now();
         self.bench.frame_in(port, frame)?;
+        self.last_sent = self.bench.now();
         self.log.push(ProbeFrame { t, port, inward: true, bytes: frame.to_vec() });
         Ok(())
     }
 
-    /// When the last frame went in.
+    /// When the last frame had gone in.
     pub fn last_sent(&self) -> Time {
-        self.log.iter().rev().find(|frame| frame.inward).map_or(0, |frame| frame.t)
+        self.last_sent
+    }
+
+    /// The time.
+    pub fn now(&mut self) -> Time {
+        self.bench.now()
     }
 
     /// Everything that comes of what was sent.

@@ -285,6 +285,8 @@ impl Behaviour {
         listens: false,
         learns: false,
         program: None,
+        common: &[],
+        ours: &[],
     };
 }
 
@@ -325,6 +327,10 @@ pub struct Behaviour {
     pub learns: bool,
     /// The program that devices run where the experiment does not say; none if the catalogue's default will do.
     pub program: Option<&'static str>,
+    /// Keys that `[endpoint]` and the `[target]` of an external device have in common: one value counts.
+    pub common: &'static [&'static str],
+    /// Switches that are on in our own program; an external device has them off unless the experiment says otherwise.
+    pub ours: &'static [&'static str],
 }
 
 /// What is known of workers before they send.

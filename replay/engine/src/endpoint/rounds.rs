@@ -107,6 +107,8 @@ pub const BEHAVIOUR: Behaviour = Behaviour {
     listens: false,
     learns: false,
     program: None,
+    common: &[],
+    ours: &[],
 };
 
 /// The same, where what devices do not sum goes to a server, which answers when it has the contributions of all.

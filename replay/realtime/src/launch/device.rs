@@ -91,6 +91,13 @@ impl LaunchedDevice {
         (wrong.is_none() || !counts.is_empty()).then_some(counts)
     }
 
+    /// What it counted since it was ready; of a device without a command for that, what it prints as it ends, and it ends. None if that is
+    /// not known.
+    pub fn into_counts(self) -> Option<BTreeMap<String, u64>> {
+        let counts = if self.counts() { self.grown() } else { self.session.stop_for_counts() };
+        counts.filter(|counts| !counts.is_empty())
+    }
+
     /// Why it is dead, if it is.
     pub fn death(&self) -> Option<String> {
         self.session.is_dead().then(|| self.session.obituary())

@@ -1,5 +1,6 @@
 //! A device that pktgen launched: started, told what to do, ended; and what it printed meanwhile.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::Shutdown;
@@ -248,6 +249,20 @@ impl Launched {
 
     /// Ends the device as the experiment says. Returns what was wrong with that, if anything.
     pub(crate) fn stop(self) -> Result<Option<String>> {
+        self.end_device()
+    }
+
+    /// The same; returns the last line that it printed which is a JSON object of whole numbers.
+    pub(crate) fn stop_for_counts(self) -> Option<BTreeMap<String, u64>> {
+        self.end_device().ok()?;
+        // What was on its way is read now.
+        std::thread::sleep(2 * READ_PAUSE);
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        printed.close();
+        printed.lines.iter().rev().find_map(|line| serde_json::from_str(line).ok())
+    }
+
+    fn end_device(&self) -> Result<Option<String>> {
         if self.is_dead() {
             return Ok(None);
         }

@@ -3,7 +3,7 @@
 use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, Template, group_ip, worker_ip};
 
 use super::card::Card;
-use super::{BASE, few};
+use super::{BASE, acknowledging, merging};
 use crate::strict::{ACK_HEAD, Ack, PORT, WORKER_PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeFrame, ProbeResult};
 
@@ -12,8 +12,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-ack-workers",
         title: "an acknowledgement reaches the cluster",
         rule: "An ACK to a worker goes to all workers of its cluster, and to no other (§7, §10).",
-        precondition: "two clusters, two workers in each",
-        exempt: |ground| few(ground, 2, 2),
+        precondition: "target.program = \"olaf\"; two clusters, two workers in each",
+        exempt: |ground| acknowledging(ground, 2, 2),
         stimulus: "an update of every worker; when all has left, an ACK of the server to a worker",
         observation: "all ports, until the device is silent",
         oracle: "one copy at each worker's port, to its address or to the cluster's group, and no other frame",
@@ -24,8 +24,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-ack-state",
         title: "an acknowledgement has the queue's state",
         rule: "The device writes the slots in use (Qn) and the active clusters (N) of the queue towards the server into an ACK (§7).",
-        precondition: "three clusters",
-        exempt: |ground| few(ground, 3, 1),
+        precondition: "target.program = \"olaf\" and target.queue = \"olaf\"; three clusters",
+        exempt: |ground| acknowledging(ground, 3, 1).or_else(|| merging(ground, 3, 1)),
         stimulus: "an update of every worker; when all has left, two updates ahead, updates of some other clusters, and at once an ACK of the server",
         observation: "all ports, until the device is silent",
         oracle: "Qn: the updates that wait, and at most one more; N: at least the clusters of this stimulus, at most all",
@@ -36,8 +36,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-ack-model",
         title: "the model of an acknowledgement is left alone",
         rule: "What an ACK carries behind the queue's state is as the server wrote it.",
-        precondition: "two clusters",
-        exempt: |ground| few(ground, 2, 1),
+        precondition: "target.program = \"olaf\"; two clusters",
+        exempt: |ground| acknowledging(ground, 2, 1),
         stimulus: "an update of every worker; when all has left, an ACK of the server with random bits as model",
         observation: "all ports, until the device is silent",
         oracle: "the same bits",
@@ -76,6 +76,7 @@ fn answered(card: &mut Card, worker: u32) -> ProbeResult<(Vec<ProbeFrame>, Vec<u
     let frames = card.probe.expect(|frames| frames.iter().any(|frame| frame.port != server))?;
     let (up, down): (Vec<_>, Vec<_>) = frames.into_iter().partition(|frame| frame.port == server);
     card.was_busy(up.get(1).map(|frame| frame.t), last, "second")?;
+    card.note_departures(&up);
     if down.is_empty() {
         return Err(ClauseBreach::stop("ACKs at the workers' ports", "one or more", 0));
     }
@@ -131,11 +132,8 @@ fn state(probe: &mut ClauseProbe) -> ProbeResult<()> {
     for frame in &down {
         let (ack, ..) = read(frame)?;
         if !(waiting..=waiting + 1).contains(&ack.occupancy) {
-            return Err(ClauseBreach::stop(
-                "slots in use (Qn) in the ACK",
-                format!("{waiting} or {}", waiting + 1),
-                ack.occupancy,
-            ));
+            let expected = format!("{waiting} or {}", waiting + 1);
+            return Err(card.unless_late(ClauseBreach::stop("slots in use (Qn) in the ACK", expected, ack.occupancy)));
         }
         let least = all.len() + 2;
         if !(least..=clusters).contains(&usize::from(ack.active)) {

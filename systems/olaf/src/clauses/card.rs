@@ -12,6 +12,10 @@ use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, 
 const LANES: usize = 32;
 /// Bytes of a payload by which a frame is known again.
 const KNOWN: usize = 16;
+/// Updates that are sent ahead.
+pub(super) const AHEAD: usize = 2;
+/// Updates that leave sooner behind each other than this share of a frame's time were late before.
+const PACE: (Time, Time) = (3, 4);
 /// Rewards are multiples of this: their means over up to four updates are exact, and they are near each other.
 const REWARD: f32 = 12.0 / 64.0;
 
@@ -43,6 +47,13 @@ pub(super) struct Card<'p, 'a> {
     pub(super) judges_ahead: bool,
     /// How much room there is behind them: none of them may have left before all was sent.
     pub(super) judges_room: bool,
+    /// How many updates are to keep the output busy while the others go in, from when on, and how long one of them is.
+    pub(super) shield: usize,
+    begun: Option<(Time, usize)>,
+    /// When the updates that were looked at last left, and their lengths.
+    departures: Vec<(Time, usize)>,
+    /// Those of them behind the ones ahead.
+    pub(super) observed: Vec<Sent>,
 }
 
 impl<'p, 'a> Card<'p, 'a> {
@@ -50,14 +61,17 @@ impl<'p, 'a> Card<'p, 'a> {
     pub(super) fn new(probe: &'p mut ClauseProbe<'a>) -> Self {
         let clusters: Vec<_> = probe.ground.clusters().iter().map(|cluster| probe.ground.members(*cluster)).collect();
         let clusters = probe.shuffled(&clusters).iter().map(|members| probe.shuffled(members)).collect();
-        let room = probe.ground.frame_bytes.saturating_sub(HEAD + UPDATE_HEAD) / 4;
         Card {
-            lanes: room.saturating_sub(1).clamp(2, LANES),
+            lanes: lanes(probe.ground),
             clusters,
             ahead: Vec::new(),
             aside: Vec::new(),
             judges_ahead: false,
             judges_room: false,
+            shield: 0,
+            begun: None,
+            departures: Vec::new(),
+            observed: Vec::new(),
             probe,
         }
     }
@@ -87,7 +101,9 @@ impl<'p, 'a> Card<'p, 'a> {
 
     /// Its worker sends an update.
     pub(super) fn send(&mut self, sent: &Sent) -> ProbeResult<()> {
-        self.probe.send(sent.worker, &Self::frame(sent))
+        let (now, frame) = (self.probe.now(), Self::frame(sent));
+        self.begun.get_or_insert((now, frame.len()));
+        self.probe.send(sent.worker, &frame)
     }
 
     /// These updates are sent, in order.
@@ -126,9 +142,70 @@ impl<'p, 'a> Card<'p, 'a> {
                 aside[at].1 += 1;
             }
         }
-        match aside.iter().find(|(_, times)| *times > 1) {
+        self.note_departures(&updates);
+        match self.aside.iter().find(|(_, times)| *times > 1) {
             Some((_, times)) => Err(ClauseBreach::stop("copies of a frame that is no update", "one at most", times)),
             None => Ok(updates),
+        }
+    }
+
+    /// Keeps when these left.
+    pub(super) fn note_departures(&mut self, updates: &[ProbeFrame]) {
+        self.departures = updates.iter().map(|frame| (frame.t, frame.bytes.len())).collect();
+        self.departures.sort_unstable();
+    }
+
+    /// The breach; or, if times do not show that the updates went in while the output was busy, that it decides nothing: a frame that
+    /// comes to an idle output, or that a host takes late, meets another queue than the clause is about.
+    pub(super) fn unless_late(&self, breach: ProbeStop) -> ProbeStop {
+        self.lateness().map_or(breach, ProbeStop::Undecidable)
+    }
+
+    /// Times show that the updates went in while the output was busy, as far as there are any.
+    pub(super) fn in_time(&self) -> ProbeResult<()> {
+        self.lateness().map_or(Ok(()), |why| Err(ProbeStop::Undecidable(why)))
+    }
+
+    fn lateness(&self) -> Option<String> {
+        let (ground, (begun, bytes)) = (self.probe.ground, self.begun?);
+        let (one, took) = (ground.busy(bytes)?, self.probe.last_sent() - begun);
+        let busy = one * self.shield as Time;
+        if self.shield > 0 && took > busy {
+            return Some(format!(
+                "the stimulus came too late: it took {} µs, and what is ahead keeps the output busy for {} µs (topology.rate); a slower output \
+                 keeps it busy longer",
+                took / US,
+                busy / US
+            ));
+        }
+        let mut pairs = self.departures.windows(2).map(|pair| (pair[1].0 - pair[0].0, pair[1].1));
+        let near = pairs.find(|(gap, bytes)| ground.busy(*bytes).is_some_and(|least| *gap < least / PACE.1 * PACE.0));
+        near.map(|(gap, _)| {
+            format!(
+                "updates left {} µs apart, and the output takes {} µs for one (topology.rate): the device or this host was late, or its output \
+                 is faster",
+                gap / US,
+                one / US
+            )
+        })
+    }
+
+    /// Two more updates of a cluster merge behind two others: the device merges at all. If not, what the clause saw means nothing.
+    pub(super) fn merges_at_all(&mut self) -> ProbeResult<()> {
+        self.congest()?;
+        let members = self.clusters[0].clone();
+        let both = [self.update(members[0]), self.update(members[1])];
+        self.send_all(&both)?;
+        self.merged_at_all(1)
+    }
+
+    /// So many updates leave, fewer than were sent.
+    pub(super) fn merged_at_all(&mut self, count: usize) -> ProbeResult<()> {
+        match self.left(count)?.len() {
+            left if left == count => Ok(()),
+            _ => {
+                Err(ProbeStop::Undecidable("nothing was merged, so nothing of a merge could show (olaf-merge)".into()))
+            }
         }
     }
 
@@ -141,7 +218,8 @@ impl<'p, 'a> Card<'p, 'a> {
     /// Takes two clusters away and sends an update of each: what follows waits behind them.
     pub(super) fn congest(&mut self) -> ProbeResult<()> {
         self.ahead.clear();
-        for _ in 0..2 {
+        (self.shield, self.begun) = (AHEAD, None);
+        for _ in 0..AHEAD {
             let worker = self.clusters.pop().and_then(|members| members.first().copied()).unwrap_or_default();
             let update = self.update(worker);
             self.send(&update)?;
@@ -171,6 +249,7 @@ impl<'p, 'a> Card<'p, 'a> {
         let times: Vec<Time> = left.iter().map(|one| one.frame.t).collect();
         self.was_busy(times.get(which..).and_then(departed), last, name)?;
         left.drain(..self.ahead.len());
+        self.observed = left.iter().map(|one| one.update.clone()).collect();
         Ok(left)
     }
 
@@ -191,7 +270,7 @@ impl<'p, 'a> Card<'p, 'a> {
     pub(super) fn leaves(&mut self, expected: &[Sent]) -> ProbeResult<Vec<Left>> {
         let left = self.left(expected.len())?;
         if left.len() != expected.len() {
-            return Err(ClauseBreach::stop("updates that left behind the two ahead", expected.len(), left.len()));
+            return Err(self.miscounted(expected.len(), left.len()));
         }
         for (n, (left, expected)) in left.iter().zip(expected).enumerate() {
             has_values(n, &left.update.values, &expected.values)?;
@@ -199,17 +278,27 @@ impl<'p, 'a> Card<'p, 'a> {
         Ok(left)
     }
 
+    /// Another number of updates left behind the two ahead.
+    pub(super) fn miscounted(&self, expected: usize, observed: usize) -> ProbeStop {
+        self.unless_late(ClauseBreach::stop("updates that left behind the two ahead", expected, observed))
+    }
+
     /// The same with rewards and addresses.
     pub(super) fn leaves_whole(&mut self, expected: &[Sent]) -> ProbeResult<()> {
         let left = self.leaves(expected)?;
-        for (n, (left, expected)) in left.iter().zip(expected).enumerate() {
-            if !alike(&[left.update.reward], &[expected.reward]) {
-                return Err(ClauseBreach::stop(format!("reward of update {n}"), expected.reward, left.update.reward));
-            }
-            from(n, left, expected.worker)?;
-        }
-        Ok(())
+        left.iter().zip(expected).enumerate().try_for_each(|(n, (left, expected))| same(n, left, expected))
     }
+}
+
+/// Gradients of an update.
+fn lanes(ground: &ProbeGround) -> usize {
+    let room = ground.frame_bytes.saturating_sub(HEAD + UPDATE_HEAD) / 4;
+    room.saturating_sub(1).clamp(2, LANES)
+}
+
+/// Bytes of an update's frame.
+pub(super) fn update_bytes(ground: &ProbeGround) -> usize {
+    HEAD + strict::UPDATE_HEAD + 4 * lanes(ground)
 }
 
 /// When the first of these frames, of an output that was busy, left at the latest. A host that was late to take it took those behind it
@@ -229,6 +318,14 @@ pub(super) fn threshold(ground: &ProbeGround) -> f32 {
         Some(Value::Integer(own)) => *own as f32,
         _ => 1.5,
     }
+}
+
+/// Reward and address are as expected.
+pub(super) fn same(n: usize, left: &Left, expected: &Sent) -> ProbeResult<()> {
+    if !alike(&[left.update.reward], &[expected.reward]) {
+        return Err(ClauseBreach::stop(format!("reward of update {n}"), expected.reward, left.update.reward));
+    }
+    from(n, left, expected.worker)
 }
 
 /// The update is of this worker, by its address.

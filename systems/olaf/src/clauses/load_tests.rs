@@ -18,6 +18,7 @@ fn ground(clusters: u16, workers: u32) -> ProbeGround {
         server: Some(workers.len() as u16),
         workers: Arc::new(workers),
         late: 0,
+        output: None,
         patience: 0,
         frame_bytes: 256,
         keys: Document::parse("", "test").unwrap(),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, has_udp_checksum, set_ip_checksum, set_udp_checksum};
 
 use super::card::{Card, Left, Sent, from, merged};
-use super::{BASE, few};
+use super::{BASE, merging};
 use crate::strict::{PORT, UPDATE_HEAD, WORKER_PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult, ProbeStop};
 
@@ -24,8 +24,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-merge-many",
         title: "so do more than two",
         rule: "Every further update of the cluster is added, whoever sent it.",
-        precondition: "three clusters, three workers in each",
-        exempt: |ground| few(ground, 3, 3),
+        precondition: "a queue that merges; three clusters, three workers in each",
+        exempt: |ground| merging(ground, 3, 3),
         stimulus: "two updates ahead; updates of up to eight workers of another cluster, in random order",
         oracle: "one update, with the sums of the gradients",
         probe: |probe| many(probe, 8),
@@ -35,8 +35,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-merge-first",
         title: "the first that waits is merged, too",
         rule: "An update that waits right behind the one in transmission is merged as all others (Algorithm 1, lines 10 to 15; §12.1).",
-        precondition: "two clusters, two workers in each",
-        exempt: |ground| few(ground, 2, 2),
+        precondition: "a queue that merges; two clusters, two workers in each",
+        exempt: |ground| merging(ground, 2, 2),
         stimulus: "an update to an idle device; at once updates of two workers of another cluster",
         observation: "the server's port, until the device is silent; not decidable if the second update began to leave before the third went in",
         oracle: "the first update; one with the sums of the others",
@@ -67,8 +67,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         rule: "Lengths in IPv4 and UDP are those of the frame, checksums are right (UDP's may be 0), ports are those of updates, and Ethernet addresses are those of the IPv4 addresses (RFC 791, RFC 768).",
         stimulus: "two updates ahead; updates of two workers of another cluster and one of a third, all with UDP checksums; the same without",
         oracle: "headers made by the certifier, for the merge and the update",
-        precondition: "four clusters, two workers in each",
-        exempt: |ground| few(ground, 4, 2),
+        precondition: "a queue that merges; four clusters, two workers in each",
+        exempt: |ground| merging(ground, 4, 2),
         repeats: 2,
         probe: headers,
         ..BASE
@@ -77,8 +77,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-merge-apart",
         title: "clusters do not mix",
         rule: "Updates are merged with those of their own cluster only, and each cluster keeps its place (§4, \"Dequeue Process\").",
-        precondition: "four clusters, two workers in each",
-        exempt: |ground| few(ground, 4, 2),
+        precondition: "a queue that merges; four clusters, two workers in each",
+        exempt: |ground| merging(ground, 4, 2),
         stimulus: "two updates ahead; updates of two workers of each other cluster, in random order",
         oracle: "one update for each cluster, with its sums, in the order of their first updates",
         probe: apart,
@@ -120,6 +120,7 @@ fn first(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut card = Card::new(probe);
     let (alone, pair) = (card.clusters[1][0], card.clusters[0].clone());
     let all = [alone, pair[0], pair[1]].map(|worker| card.update(worker));
+    card.shield = 1;
     card.send_all(&all)?;
     let last = card.probe.last_sent();
     let left = card.left(2)?;
@@ -137,7 +138,7 @@ fn first(probe: &mut ClauseProbe) -> ProbeResult<()> {
     }
     let expected = [all[0].clone(), merged(&all[1..], false)];
     if left.len() != expected.len() {
-        return Err(ClauseBreach::stop("updates that left", expected.len(), left.len()));
+        return Err(card.unless_late(ClauseBreach::stop("updates that left", expected.len(), left.len())));
     }
     left.iter()
         .zip(&expected)
@@ -157,12 +158,18 @@ fn reward(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let expected = merged(&all, largest);
     let left = card.left(1)?;
     let [one] = &left[..] else {
-        return Err(ClauseBreach::stop("updates that left behind the two ahead", 1, left.len()));
+        return Err(card.miscounted(1, left.len()));
     };
     if one.update.reward.to_bits() == expected.reward.to_bits() {
         return Ok(());
     }
-    Err(ClauseBreach::stop(format!("reward of a merge of {count}"), expected.reward, one.update.reward))
+    let breach = ClauseBreach::stop(format!("reward of a merge of {count}"), expected.reward, one.update.reward);
+    let other = merged(&all, !largest).reward.to_bits() == one.update.reward.to_bits();
+    Err(if other {
+        breach.fits(["target.merged_reward = \"max\"", "target.merged_reward = \"mean\""][usize::from(largest)])
+    } else {
+        breach
+    })
 }
 
 fn address(probe: &mut ClauseProbe) -> ProbeResult<()> {
@@ -173,7 +180,7 @@ fn address(probe: &mut ClauseProbe) -> ProbeResult<()> {
     card.send_all(&both)?;
     let left = card.left(1)?;
     let [one] = &left[..] else {
-        return Err(ClauseBreach::stop("updates that left behind the two ahead", 1, left.len()));
+        return Err(card.miscounted(1, left.len()));
     };
     from(0, one, members[1])
 }

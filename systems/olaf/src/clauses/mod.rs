@@ -11,6 +11,8 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+use pktgen_core::time::{SECOND, Time, US};
+use pktgen_core::units::Rate;
 use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite, ProbeGround};
 
 /// The suite.
@@ -18,7 +20,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "olaf",
     format: "olaf",
     layout: Some("strict"),
-    version: 2,
+    version: 3,
     terms: &[
         ("update", "a packet of a worker with a reward and gradients"),
         ("cluster", "workers whose updates may be merged; the device knows it by the source address"),
@@ -39,6 +41,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ClauseGroup { title: "What is no update", clauses: aside::CLAUSES },
         ClauseGroup { title: "Performance", clauses: performance::CLAUSES },
     ],
+    before: too_fast,
     load: &load::LOAD,
 };
 
@@ -47,8 +50,8 @@ const BASE: Clause = Clause {
     id: "",
     title: "",
     rule: "",
-    precondition: "three clusters, two workers in each",
-    exempt: |ground| few(ground, 3, 2),
+    precondition: "a queue that merges (target.queue = \"olaf\"); three clusters, two workers in each",
+    exempt: |ground| merging(ground, 3, 2),
     stimulus: "",
     observation: "the server's port, until the device is silent; not decidable if what is ahead left before the last frame went in",
     oracle: "",
@@ -57,6 +60,48 @@ const BASE: Clause = Clause {
     probe: |_| Ok(()),
     measure: None,
 };
+
+/// Updates of a usual stimulus, and time that a host needs to send one, when it is busy.
+const STIMULUS: Time = 4;
+const SEND: Time = 50 * US;
+
+/// That the output is faster than a bench can keep busy; the two updates ahead are to last for as long as the stimulus goes in.
+fn too_fast(ground: &ProbeGround) -> Option<String> {
+    let (bytes, link) = (card::update_bytes(ground), ground.output.as_ref()?);
+    let (one, least) = (ground.busy(bytes)?, STIMULUS * SEND / card::AHEAD as Time);
+    if one >= least || said(ground, "target.queue", "").is_some() {
+        return None;
+    }
+    let most = (bytes as i64 * 8 + link.overhead.bits() as i64) * (SECOND / least);
+    Some(format!(
+        "topology.rate = \"{}\" is too fast for this bench: an update of {bytes} B takes {:.1} µs, and {} µs are needed so that the two ahead \
+         last while {STIMULUS} go in; clauses on updates that wait will not be decidable, or only some of their repeats; the device's output and \
+         topology.rate should be at most about {}",
+        link.rate,
+        one as f64 / US as f64,
+        least / US,
+        Rate::from_bps(most as u64 / 100_000 * 100_000)
+    ))
+}
+
+/// The program and the queue that the clauses are about.
+const OLAF: &str = "olaf";
+
+/// Why a clause on merges does not apply: the device is not said to merge, or there are too few clusters or workers.
+fn merging(ground: &ProbeGround, clusters: usize, workers: usize) -> Option<String> {
+    said(ground, "target.queue", "merge updates").or_else(|| few(ground, clusters, workers))
+}
+
+/// Why a clause on acknowledgements does not apply.
+fn acknowledging(ground: &ProbeGround, clusters: usize, workers: usize) -> Option<String> {
+    said(ground, "target.program", "handle acknowledgements").or_else(|| few(ground, clusters, workers))
+}
+
+/// That the device is not said to do this, if this key has another value; where nothing is said it is OLAF's.
+fn said(ground: &ProbeGround, key: &str, what: &str) -> Option<String> {
+    let word = ground.word(key);
+    (!word.is_empty() && word != OLAF).then(|| format!("{key} = \"{word}\": the device is not said to {what}"))
+}
 
 /// Why there are too few clusters or workers.
 fn few(ground: &ProbeGround, clusters: usize, workers: usize) -> Option<String> {

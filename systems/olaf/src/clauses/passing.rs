@@ -1,8 +1,8 @@
 //! Clauses on updates that nothing happens to.
 
-use super::card::{Card, Sent};
+use super::card::{Card, Sent, same};
 use super::{BASE, few};
-use pktgen_engine::clause::{Clause, ClauseProbe, ProbeResult};
+use pktgen_engine::clause::{Clause, ClauseProbe, ProbeResult, ProbeStop};
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -32,10 +32,9 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-transmission",
         title: "the update in transmission is out of reach",
         rule: "An update that arrives while one of its cluster is in transmission is appended, and both leave as they were (§12.1).",
-        precondition: "a cluster with two workers",
-        exempt: |ground| few(ground, 1, 2),
-        stimulus: "an update to an idle device; at once one of another worker of its cluster",
-        observation: "the server's port, until the device is silent",
+        precondition: "a queue that merges (target.queue = \"olaf\"); three clusters, two workers in each",
+        stimulus: "an update to an idle device; at once one of another worker of its cluster; when all has left, two updates ahead and two of another cluster, which merge",
+        observation: "the server's port, until the device is silent; not decidable if nothing merged or, on wires, the second went in too late",
         oracle: "both updates, in order",
         probe: transmission,
         ..BASE
@@ -45,6 +44,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "nothing is left of what has departed",
         rule: "When a cluster's update has departed the next one is appended as if it were the first.",
         stimulus: "two updates ahead and a merge; when all has left, the same with others, one update instead of the merge",
+        observation: "the server's port, until the device is silent; not decidable if nothing merged, or what is ahead left before the last frame went in",
         oracle: "the last update as it was sent",
         repeats: 3,
         probe: afterwards,
@@ -76,15 +76,30 @@ fn append(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let clusters = card.clusters.clone();
     let all: Vec<_> = clusters.iter().take(free(&card)).map(|members| card.update(members[0])).collect();
     card.send_all(&all)?;
-    card.leaves_whole(&all)
+    let ended = card.leaves_whole(&all);
+    ended.map_err(|stop| fits_slots(&card, all.len(), stop))
+}
+
+/// The breach, with the setting that fits if an update more or less left than there are slots for.
+pub(super) fn fits_slots(card: &Card, room: usize, stop: ProbeStop) -> ProbeStop {
+    let held = card.probe.ground.flag("target.slot_in_transmission");
+    match (held, card.observed.len()) {
+        (true, left) if left == room + 1 => stop.fits("target.slot_in_transmission = false"),
+        (false, left) if left + 1 == room => stop.fits("target.slot_in_transmission = true"),
+        _ => stop,
+    }
 }
 
 fn transmission(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut card = Card::new(probe);
     let members = card.clusters[0].clone();
     let both = [card.update(members[0]), card.update(members[1])];
+    card.shield = 1;
     card.send_all(&both)?;
-    card.leaves_whole(&both)
+    let left = card.leaves(&both)?;
+    card.in_time()?;
+    left.iter().zip(&both).enumerate().try_for_each(|(n, (left, expected))| same(n, left, expected))?;
+    Card::new(probe).merges_at_all()
 }
 
 fn afterwards(probe: &mut ClauseProbe) -> ProbeResult<()> {
@@ -93,7 +108,7 @@ fn afterwards(probe: &mut ClauseProbe) -> ProbeResult<()> {
     card.congest()?;
     let both = [card.update(members[0]), card.update(members[1])];
     card.send_all(&both)?;
-    card.left(1)?;
+    card.merged_at_all(1)?;
     card.clusters = all;
     card.congest()?;
     let next = card.update(members[1]);

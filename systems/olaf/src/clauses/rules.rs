@@ -1,8 +1,8 @@
 //! Clauses on updates that take another's place, and on those that are dropped.
 
-use super::card::{Card, Sent, merged, threshold};
-use super::passing::free;
-use super::{BASE, few};
+use super::card::{Card, Sent, alike, merged, threshold};
+use super::passing::{fits_slots, free};
+use super::{BASE, few, merging};
 use pktgen_engine::clause::{Clause, ClauseProbe, ProbeGround, ProbeResult};
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -37,8 +37,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-place",
         title: "places are kept",
         rule: "What is replaced or merged stays where it is in the queue (§4, \"Dequeue Process\").",
-        precondition: "four clusters, two workers in each, four slots",
-        exempt: |ground| few(ground, 4, 2).or_else(|| scarce(ground)),
+        precondition: "a queue that merges; four clusters, two workers in each, four slots",
+        exempt: |ground| merging(ground, 4, 2).or_else(|| scarce(ground)),
         stimulus: "two updates ahead; an update of each of two clusters; another one of the first cluster, of the same or another worker",
         oracle: "the first cluster's update before the second's",
         probe: place,
@@ -48,7 +48,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-full",
         title: "without a slot an update is dropped",
         rule: "An update whose cluster does not wait is dropped if all slots are taken (Algorithm 1, line 22).",
-        precondition: "at least three slots, and two clusters more than slots",
+        precondition: "a queue that merges; at least three slots, and two clusters more than slots",
         exempt: roomy,
         stimulus: "two updates ahead; one update of each other cluster",
         oracle: "as many updates as there are slots, in order, the others never",
@@ -59,7 +59,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-full-merge",
         title: "a full queue still merges",
         rule: "An update whose cluster waits needs no slot.",
-        precondition: "at least three slots, and two clusters more than slots, two workers in each",
+        precondition: "a queue that merges; at least three slots, and two clusters more than slots, two workers in each",
         exempt: |ground| roomy(ground).or_else(|| few(ground, 3, 2)),
         stimulus: "two updates ahead; updates of as many clusters as there are slots; one more of a cluster that waits",
         oracle: "that cluster's sums, all others unchanged",
@@ -105,7 +105,7 @@ fn far(ground: &ProbeGround) -> f32 {
 }
 
 fn unfiltered(ground: &ProbeGround) -> Option<String> {
-    few(ground, 3, 2)
+    merging(ground, 3, 2)
         .or_else(|| (!ground.flag("target.reward_filter")).then(|| "target.reward_filter = false".to_owned()))
 }
 
@@ -116,7 +116,7 @@ fn scarce(ground: &ProbeGround) -> Option<String> {
 
 fn roomy(ground: &ProbeGround) -> Option<String> {
     let (slots, clusters) = (ground.number("target.slots").unwrap_or(8), ground.clusters().len() as i64);
-    few(ground, 3, 1)
+    merging(ground, 3, 1)
         .or_else(|| (clusters < slots + 2 || slots < 3).then(|| format!("{slots} slots for {clusters} clusters")))
 }
 
@@ -174,7 +174,10 @@ fn full(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let all = of_clusters(&mut card, usize::MAX);
     card.send_all(&all)?;
     let room = free(&card);
-    card.leaves(&all[..room]).map(drop)
+    match card.leaves(&all[..room]) {
+        Ok(_) => Ok(()),
+        Err(stop) => Err(fits_slots(&card, room, stop)),
+    }
 }
 
 fn full_merge(probe: &mut ClauseProbe) -> ProbeResult<()> {
@@ -196,7 +199,11 @@ fn outrank(probe: &mut ClauseProbe, higher: bool) -> ProbeResult<()> {
     let mut both = [card.update(members[0]), card.update(members[1])];
     both[usize::from(higher)].reward += far;
     card.send_all(&both)?;
-    card.leaves_whole(&both[usize::from(higher)..][..1])
+    let sums = merged(&both, false).values;
+    let ended = card.leaves_whole(&both[usize::from(higher)..][..1]);
+    // Neither took the other's place.
+    let is_merge = matches!(&card.observed[..], [one] if alike(&one.values, &sums));
+    ended.map_err(|stop| if is_merge { stop.fits("target.reward_filter = false") } else { stop })
 }
 
 fn own(probe: &mut ClauseProbe) -> ProbeResult<()> {

@@ -7,14 +7,17 @@ use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::seed::Seed;
 use pktgen_core::time::{MS, NEVER, Time, US};
-use pktgen_core::topology::Population;
+use pktgen_core::topology::{Link, Population};
+use pktgen_core::units::Size;
 use pktgen_wire::wire::frame::{
     Datagram, SERVER_IP, group_ip, readdress, set_ip_checksum, set_source, source_ip, worker_ip, worker_of,
 };
 
 use super::SUITE;
 use super::card::departed;
-use pktgen_engine::clause::{Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop};
+use pktgen_engine::clause::{
+    Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop, ProbeWitness,
+};
 
 const CLUSTERS: u16 = 8;
 const WORKERS: u32 = 3;
@@ -117,6 +120,8 @@ struct Naive {
     seen: BTreeSet<u16>,
     out: Vec<(Time, u16, Vec<u8>)>,
     now: Time,
+    /// Time of a frame on the output.
+    service: Time,
 }
 
 fn cluster(worker: u32) -> u16 {
@@ -157,7 +162,7 @@ impl Naive {
             if self.is(Defect::ClearsReward) {
                 next.frame[HEAD..HEAD + 4].fill(0);
             }
-            self.leaving = Some((t + SERVICE, next));
+            self.leaving = Some((t + self.service, next));
         }
     }
 
@@ -284,6 +289,8 @@ fn agrees(frame: &[u8]) -> bool {
     said(16) + 14 == frame.len() && said(38) + 34 == frame.len()
 }
 
+impl ProbeWitness for Naive {}
+
 impl ProbeBench for Naive {
     fn now(&mut self) -> Time {
         self.now
@@ -328,7 +335,16 @@ impl ProbeBench for Naive {
 
 fn naive(defect: Defect) -> Naive {
     let residue = vec![None; usize::from(CLUSTERS) + 1];
-    Naive { defect, queue: Vec::new(), leaving: None, residue, seen: BTreeSet::new(), out: Vec::new(), now: 0 }
+    Naive {
+        defect,
+        queue: Vec::new(),
+        leaving: None,
+        residue,
+        seen: BTreeSet::new(),
+        out: Vec::new(),
+        now: 0,
+        service: SERVICE,
+    }
 }
 
 fn ground() -> ProbeGround {
@@ -341,18 +357,30 @@ fn ground() -> ProbeGround {
         workers: Arc::new(workers),
         server: Some(SERVER),
         late: 100 * MS,
+        output: None,
         patience: 0,
         frame_bytes: 256,
         keys: Document::parse(&text, "test").unwrap(),
     }
 }
 
+/// The same on wires, behind a link of this rate.
+fn on_wires(rate: &str) -> ProbeGround {
+    let rate = rate.parse().unwrap();
+    let link = Link { from: 0, to: 1, rate, delay: 0, overhead: Size::from_bytes(0), slots: None };
+    ProbeGround { patience: US, output: Some(link), ..ground() }
+}
+
 /// All repeats of a clause; true if it holds.
 fn holds(clause: &Clause, card: &mut Naive, seed: u64) -> bool {
-    let (ground, mut memory) = (ground(), ProbeMemory::new());
-    assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
+    holds_at(&ground(), clause, card, seed)
+}
+
+fn holds_at(ground: &ProbeGround, clause: &Clause, card: &mut Naive, seed: u64) -> bool {
+    let mut memory = ProbeMemory::new();
+    assert_eq!((clause.exempt)(ground), None, "{}", clause.id);
     (0..clause.repeats).all(|repeat| {
-        let mut probe = ClauseProbe::new(&ground, &mut memory, card, Seed(seed), (clause.id, repeat, 0)).unwrap();
+        let mut probe = ClauseProbe::new(ground, &mut memory, card, Seed(seed), (clause.id, repeat, 0)).unwrap();
         match (clause.probe)(&mut probe) {
             Ok(()) => true,
             Err(ProbeStop::Breach(_)) => false,
@@ -372,8 +400,113 @@ fn a_whole_card_passes_every_clause_although_it_was_used_before() {
         let mut card = naive(Defect::None);
         for clause in correctness() {
             assert!(holds(clause, &mut card, seed), "{}", clause.id);
+            assert!(holds_at(&on_wires("1.4Mbps"), clause, &mut card, seed), "{}", clause.id);
         }
     }
+}
+
+/// A right card, and a host that sends late and may read in batches.
+struct Hasty {
+    card: Naive,
+    /// Time before each frame, and before the second of a stimulus.
+    gap: Time,
+    second: Time,
+    sent: u32,
+    /// All that left has the time at which it was read.
+    is_batch: bool,
+}
+
+impl Hasty {
+    fn read(&mut self, each: EachFrame, act: impl FnOnce(&mut Naive, EachFrame) -> Result<()>) -> Result<()> {
+        let mut left = Vec::new();
+        act(&mut self.card, &mut |t, port, bytes| left.push((t, port, bytes.to_vec())))?;
+        self.sent = 0;
+        let late = left.iter().map(|(t, ..)| *t).max();
+        left.iter().for_each(|(t, port, bytes)| each(late.filter(|_| self.is_batch).unwrap_or(*t), *port, bytes));
+        Ok(())
+    }
+}
+
+impl ProbeWitness for Hasty {}
+
+impl ProbeBench for Hasty {
+    fn now(&mut self) -> Time {
+        self.card.now
+    }
+    fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
+        self.sent += 1;
+        self.card.now += if self.sent == 2 { self.second } else { self.gap };
+        self.card.frame_in(port, bytes)
+    }
+    fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
+        self.read(each, |card, each| card.pass(span, each))
+    }
+    fn settle(&mut self, each: EachFrame) -> Result<()> {
+        self.read(each, |card, each| card.settle(each))
+    }
+    fn restart(&mut self, _repeat: u32) -> Result<bool> {
+        Ok(false)
+    }
+    fn lost(&mut self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+/// Outputs of 10 Gbit/s and 20 Mbit/s, frames 40 µs apart; one of 1 Mbit/s that is idle when the second frame comes.
+#[test]
+fn a_right_card_never_fails_for_its_speed_or_the_hosts_lateness() {
+    for (rate, service, gap, second) in [
+        ("10Gbps", US / 7, 40 * US, 40 * US),
+        ("20Mbps", 70 * US, 40 * US, 40 * US),
+        ("1Mbps", 1392 * US, 20 * US, 4610 * US),
+    ] {
+        for is_batch in [false, true] {
+            let mut undecided = BTreeSet::new();
+            let mut bench = Hasty { card: Naive { service, ..naive(Defect::None) }, gap, second, sent: 0, is_batch };
+            let (ground, mut memory) = (on_wires(rate), ProbeMemory::new());
+            for (clause, seed) in correctness().flat_map(|clause| (0..10).map(move |seed| (clause, seed))) {
+                let mut probe =
+                    ClauseProbe::new(&ground, &mut memory, &mut bench, Seed(seed), (clause.id, 0, 0)).unwrap();
+                match (clause.probe)(&mut probe) {
+                    Ok(()) => {}
+                    Err(ProbeStop::Undecidable(_)) => drop(undecided.insert(clause.id)),
+                    Err(other) => panic!("{rate}, batches {is_batch}: {}: {other:?}", clause.id),
+                }
+            }
+            let shows = |id| undecided.contains(id);
+            assert!(shows("olaf-merge-first") && shows("olaf-merge") == (rate == "10Gbps"), "{rate}: {undecided:?}");
+            assert!(!undecided.contains("olaf-pass"), "{rate}: {undecided:?}");
+        }
+    }
+}
+
+/// Only what does not depend on the queue is left of a device that is not said to have it.
+#[test]
+fn clauses_of_what_a_device_is_not_said_to_have_do_not_apply() {
+    let with = |program: &str, queue: &str| {
+        let keys =
+            Document::parse(&format!("[target]\nprogram = \"{program}\"\nqueue = \"{queue}\"\nslots = 4\n"), "test");
+        let ground = ProbeGround { keys: keys.unwrap(), ..ground() };
+        let apply: Vec<_> = correctness().filter(|clause| (clause.exempt)(&ground).is_none()).map(|it| it.id).collect();
+        let why = correctness().find(|it| it.id == "olaf-merge").and_then(|it| (it.exempt)(&ground));
+        (apply, why.unwrap_or_default())
+    };
+    let (apply, why) = with("forward", "fifo");
+    assert_eq!(apply, ["olaf-pass", "olaf-append"]);
+    assert!(why.starts_with("target.queue = \"fifo\""), "{why}");
+    assert_eq!(with("olaf", "fifo").0, ["olaf-pass", "olaf-append", "olaf-ack-workers", "olaf-ack-model"]);
+    assert!(with("olaf", "olaf").0.len() > 20);
+}
+
+#[test]
+fn a_link_that_is_too_fast_is_said_before() {
+    let said = |rate| (SUITE.before)(&on_wires(rate));
+    assert!(
+        said("20Mbps").is_some_and(|why| why.contains("20Mbps") && why.contains("13.9Mbps")),
+        "{:?}",
+        said("20Mbps")
+    );
+    assert_eq!((said("1Mbps"), said("13.9Mbps"), (SUITE.before)(&ground())), (None, None, None));
 }
 
 #[test]
@@ -385,9 +518,12 @@ fn every_defect_is_found_by_the_clauses_that_name_it() {
                 misses.push(format!("no clause {id}"));
                 continue;
             };
-            let missed = (0..20).filter(|seed| holds(clause, &mut naive(*defect), *seed)).count();
-            if missed > 0 {
-                misses.push(format!("{defect:?} is missed by {id} with {missed} of 20 seeds"));
+            // A frame takes as long as the experiment says.
+            for ground in [ground(), on_wires("1.4Mbps")] {
+                let missed = (0..20).filter(|seed| holds_at(&ground, clause, &mut naive(*defect), *seed)).count();
+                if missed > 0 {
+                    misses.push(format!("{defect:?} is missed by {id} with {missed} of 20 seeds"));
+                }
             }
         }
     }
@@ -404,6 +540,8 @@ fn every_clause_finds_a_defect() {
 #[test]
 fn an_output_that_is_never_busy_decides_nothing() {
     struct Idle(Naive);
+    impl ProbeWitness for Idle {}
+
     impl ProbeBench for Idle {
         fn now(&mut self) -> Time {
             self.0.now()

@@ -19,6 +19,7 @@ fn ground(workers: u32, pool: u16) -> ProbeGround {
         workers: Arc::new(workers),
         server: None,
         late: 0,
+        output: None,
         patience: 0,
         frame_bytes: 308,
         keys: Document::parse(&text, "test").unwrap(),

@@ -18,7 +18,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "switchml",
     format: "switchml",
     layout: None,
-    version: 2,
+    version: 3,
     terms: &[
         ("contribution", "a packet of a worker with its values for one sum"),
         ("result", "a packet of the device with the sum of all workers of a job"),
@@ -43,6 +43,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ClauseGroup { title: "What takes part in no sum", clauses: refused::CLAUSES },
         ClauseGroup { title: "Performance", clauses: performance::CLAUSES },
     ],
+    before: |_| None,
     load: &load::LOAD,
 };
 

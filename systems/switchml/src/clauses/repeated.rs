@@ -64,7 +64,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         exempt: unchecked,
         stimulus: "a round; a contribution to the next round; that worker's first one again; the rest of the next round",
         oracle: "no frame before the last contribution; then the sum of the next round",
-        probe: late,
+        probe: |probe| late(probe).map_err(unchecked_fits),
         ..BASE
     },
     Clause {
@@ -75,7 +75,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         exempt: unchecked,
         stimulus: "contributions of all but one; one of that worker with the number of two rounds before; its right one",
         oracle: "no frame before the last contribution; then the sum",
-        probe: stale,
+        probe: |probe| stale(probe).map_err(unchecked_fits),
         ..BASE
     },
 ];
@@ -92,6 +92,11 @@ fn unchecked(ground: &ProbeGround) -> Option<String> {
         let why = "target.check = false: the device is not said to compare packet numbers";
         (!ground.flag("target.check")).then(|| why.to_owned())
     })
+}
+
+/// What fits a device that does not compare packet numbers.
+fn unchecked_fits(stop: ProbeStop) -> ProbeStop {
+    stop.fits("target.check = false")
 }
 
 fn under_way(probe: &mut ClauseProbe) -> ProbeResult<()> {

@@ -12,7 +12,9 @@ use pktgen_wire::wire::frame::{Datagram, SERVER_IP, Template, group_ip, set_ip_c
 
 use super::SUITE;
 use crate::format::{HEADER, PORT, WORKER_PORT};
-use pktgen_engine::clause::{Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop};
+use pktgen_engine::clause::{
+    Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop, ProbeWitness,
+};
 
 const WORKERS: u32 = 3;
 const JOBS: u16 = 2;
@@ -323,6 +325,8 @@ fn add(cell: &mut Cell, it: &Read, bit: u32, defect: Defect, now: Time) {
     cell.bits |= bit;
 }
 
+impl ProbeWitness for Naive {}
+
 impl ProbeBench for Naive {
     fn now(&mut self) -> Time {
         self.now
@@ -356,6 +360,7 @@ fn ground() -> ProbeGround {
         workers: Arc::new(workers),
         server: None,
         late: 100 * MS,
+        output: None,
         patience: 0,
         frame_bytes: 308,
         keys: Document::parse(&text, "test").unwrap(),

@@ -30,6 +30,16 @@ impl MiddlewarePlan {
         Ok(MiddlewarePlan { layers })
     }
 
+    /// The same without the kind of this name.
+    pub fn without(&self, name: &str) -> Self {
+        MiddlewarePlan { layers: self.layers.iter().filter(|(kind, _)| kind.name() != name).cloned().collect() }
+    }
+
+    /// Whether the kind of this name is asked for.
+    pub fn has(&self, name: &str) -> bool {
+        self.layers.iter().any(|(kind, _)| kind.name() == name)
+    }
+
     /// Names of what is asked for and declares this, from the cable outwards.
     pub(crate) fn declaring(&self, declares: impl Fn(Declared) -> bool) -> impl Iterator<Item = &'static str> {
         self.layers.iter().filter(move |(kind, _)| declares(kind.declares())).map(|(kind, _)| kind.name())
