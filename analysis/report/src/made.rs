@@ -9,8 +9,24 @@ use serde::Serialize;
 
 use crate::sweep::data::SweepData;
 
-/// Most facts of a host that are shown.
-const FACTS_MAX: usize = 12;
+/// Most facts of a host that are shown, and most characters of each.
+const FACTS_MAX: usize = 6;
+const FACT_MAX: usize = 60;
+/// Facts of a run rather than of its host, by how they begin: they stay in its manifest.
+const OF_THE_RUN: [&str; 12] = [
+    "clock.anchor",
+    "clock.boot",
+    "clock.wall_moved",
+    "control.",
+    "device.ready",
+    "device.unasked",
+    "frames.",
+    "lateness",
+    "on_wire.",
+    "rate.",
+    "readdress.",
+    "start.",
+];
 
 /// Provenance of the runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -113,11 +129,16 @@ fn host(sweep: &SweepData) -> String {
     if facts.is_empty() {
         return "none: virtual time".to_owned();
     }
-    let said = |(name, values): (&&str, &BTreeSet<&str>)| {
-        format!("{name} {}", values.iter().copied().collect::<Vec<_>>().join(" / "))
+    let said = |(name, values): (&&str, &BTreeSet<&str>)| match values.iter().next() {
+        Some(value) if values.len() == 1 => {
+            let cut: String = value.chars().take(FACT_MAX).collect();
+            format!("{name} {cut}{}", if cut.len() < value.len() { "…" } else { "" })
+        }
+        _ => format!("{name} in {} ways", values.len()),
     };
-    let mut shown: Vec<String> = facts.iter().take(FACTS_MAX).map(said).collect();
-    let more = facts.len().saturating_sub(FACTS_MAX);
+    let of_host = facts.iter().filter(|(name, _)| !OF_THE_RUN.iter().any(|start| name.starts_with(start)));
+    let mut shown: Vec<String> = of_host.take(FACTS_MAX).map(said).collect();
+    let more = facts.len() - shown.len();
     if more > 0 {
         shown.push(format!("{more} more facts in manifest.json"));
     }
@@ -148,6 +169,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sweep::data::{RunMade, RunSummary};
 
     #[test]
     fn values_for_people() {
@@ -157,6 +179,28 @@ mod tests {
         assert_eq!(seeds(&(1..=10).collect()), "10 (1 to 10)");
         assert_eq!(seeds(&[4, 9].into()), "2 (4, 9)");
         assert_eq!((quoted("a=1"), quoted("x y"), quoted("it's")), ("a=1".into(), "'x y'".into(), "'it'\\''s'".into()));
+    }
+
+    #[test]
+    fn a_host_is_told_in_a_few_words() {
+        let run = |moved: &str, cores: &str| {
+            let facts = [
+                ("clock.wall_moved_ns", moved),
+                ("cores", cores),
+                ("frames.server", "sent 9"),
+                ("wire.server", &"x".repeat(99)),
+            ];
+            let host = facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            RunSummary { made: RunMade { host, ..RunMade::default() }, ..RunSummary::default() }
+        };
+        let sweep = |runs| SweepData { runs, ..SweepData::default() };
+        let cut = "x".repeat(60);
+        assert_eq!(
+            host(&sweep(vec![run("1", "any"), run("2", "any")])),
+            format!("cores any, wire.server {cut}…, 2 more facts in manifest.json")
+        );
+        let ways = host(&sweep(vec![run("1", "any"), run("2", "0")]));
+        assert!(ways.starts_with("cores in 2 ways, "), "{ways}");
     }
 
     #[test]

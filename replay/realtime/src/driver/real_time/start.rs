@@ -16,7 +16,7 @@ use super::pump::{self, Pump};
 use super::roles::Placement;
 use super::server::ServerRole;
 use super::workers::WorkersRole;
-use super::{Progress, RealOutcome, Roles, Serve, Shared, thread};
+use super::{AckTally, Progress, RealOutcome, Roles, Serve, Shared, thread};
 use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
 use crate::ledger::Ledger;
@@ -195,6 +195,7 @@ fn pumps(
     lanes: impl ExactSizeIterator<Item = (Box<dyn Wire>, Chunks)>,
     steering: Option<&Steering>,
     dated: Option<usize>,
+    acks: &AckTally,
 ) -> Vec<Pump> {
     let mut followers = steering.map_or_else(Vec::new, |steering| steering.followers(lanes.len() + 1));
     // The last is the first to know of a change.
@@ -203,7 +204,7 @@ fn pumps(
         Some(frame_bytes) => it.dating(frame_bytes),
         None => it,
     });
-    lanes.map(|(wire, chunks)| Pump::new(wire, chunks, followers.next())).collect()
+    lanes.map(|(wire, chunks)| Pump::new(wire, chunks, followers.next(), acks.clone())).collect()
 }
 
 /// Begins the run's time, or takes that of the file that is read.
@@ -261,7 +262,8 @@ impl<'a> RunRoles<'a> {
         let workers = match (fed, reacting, lanes) {
             (Some((mut feeder, chunks)), _, lanes) => {
                 let dated = (facts.protocol.format == FORMAT).then_some(frame_bytes);
-                let pumps = pumps(&mut feeder, lanes.into_iter().zip(chunks), order.steering, dated);
+                let acks = AckTally::of(&facts.workers);
+                let pumps = pumps(&mut feeder, lanes.into_iter().zip(chunks), order.steering, dated, &acks);
                 Some(Senders::Open(Box::new(feeder), pumps, sides.workers))
             }
             (_, Some(workers), mut lanes) if !lanes.is_empty() => {
