@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pktgen_records::human::day;
 use serde::Serialize;
 
-use crate::sweep::data::SweepData;
+use crate::sweep::data::{RunSummary, SweepData};
 
 /// Most facts of a host that are shown, and most characters of each.
 const FACTS_MAX: usize = 6;
@@ -16,7 +16,7 @@ const FACT_MAX: usize = 60;
 const OF_THE_RUN: [&str; 12] = [
     "clock.anchor",
     "clock.boot",
-    "clock.wall_moved",
+    "clock.wall",
     "control.",
     "device.ready",
     "device.unasked",
@@ -67,7 +67,7 @@ impl RunProvenance {
             commit: commit.to_owned(),
             others: tools.iter().skip(1).map(|tool| (*tool).to_owned()).collect(),
             date: first.map_or("unknown".to_owned(), date),
-            host: host(sweep),
+            host: host(&sweep.runs),
             seeds: seeds(&sweep.runs.iter().map(|run| run.seed).collect()),
             command: commands.next().map(|words| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
             overrides: sweep.manifest.overrides.clone(),
@@ -121,9 +121,9 @@ fn date(unix_ns: u64) -> String {
     format!("{} {:02}:{:02} UTC", day(unix_ns), minutes / 60 % 24, minutes % 60)
 }
 
-fn host(sweep: &SweepData) -> String {
+fn host(runs: &[RunSummary]) -> String {
     let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (name, value) in sweep.runs.iter().flat_map(|run| &run.made.host) {
+    for (name, value) in runs.iter().flat_map(|run| &run.made.host) {
         facts.entry(name).or_default().insert(value);
     }
     if facts.is_empty() {
@@ -169,7 +169,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::data::{RunMade, RunSummary};
+    use crate::sweep::data::RunMade;
 
     #[test]
     fn values_for_people() {
@@ -193,13 +193,12 @@ mod tests {
             let host = facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
             RunSummary { made: RunMade { host, ..RunMade::default() }, ..RunSummary::default() }
         };
-        let sweep = |runs| SweepData { runs, ..SweepData::default() };
         let cut = "x".repeat(60);
         assert_eq!(
-            host(&sweep(vec![run("1", "any"), run("2", "any")])),
+            host(&[run("1", "any"), run("2", "any")]),
             format!("cores any, wire.server {cut}…, 2 more facts in manifest.json")
         );
-        let ways = host(&sweep(vec![run("1", "any"), run("2", "0")]));
+        let ways = host(&[run("1", "any"), run("2", "0")]);
         assert!(ways.starts_with("cores in 2 ways, "), "{ways}");
     }
 

@@ -143,12 +143,16 @@ findings! {
             "nothing was merged: {} were offered to a link of {}, and no packet that arrived held more than one update; what is said of \
              the device does not hold (target.program, its tables, topology.rate)", mbps(*offered_bps), mbps(*link_bps);
         /// Acknowledgements that did not come to all workers that they are for.
-        AcksMissing = "acks_missing" { acks: u64, expected: u64, seen: u64, elsewhere: u64, group: bool } =>
+        AcksMissing = "acks_missing" { acks: u64, expected: u64, seen: u64, elsewhere: u64, group: bool, forwards: bool } =>
             "acknowledgements: the server sent {acks}, workers should have had {expected} copies and had {seen}{}{}; look at the \
              device's {}",
             if *group { " (each is for all workers of its cluster)" } else { "" },
             match elsewhere { 0 => String::new(), n => format!("; {n} came with the Ethernet address of another") },
-            if *group { "multicast groups" } else { "tables" };
+            match (group, forwards) {
+                (true, true) => "multicast groups, if it has any: one that only forwards passes them to one worker",
+                (true, false) => "multicast groups",
+                (false, _) => "tables",
+            };
         /// The sender's own limit was what decided its rate.
         LimitDecided = "limit_decided" { share_percent: u64 } =>
             "transport.limit decided the rate: it held frames back for {share_percent} % of the time in which workers sent; raise it, or \
@@ -430,7 +434,7 @@ fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
     }
     if let Some(acks) = unseen.acks.as_ref().filter(|acks| acks.seen < acks.expected || acks.elsewhere > 0) {
         let AckCopies { acks, expected, seen, elsewhere, group } = *acks;
-        told.push(Note::AcksMissing { acks, expected, seen, elsewhere, group });
+        told.push(Note::AcksMissing { acks, expected, seen, elsewhere, group, forwards: !unseen.merges });
     }
     if facts.hides_members() && !facts.lanes {
         told.push(Note::MembersHidden {});
@@ -450,10 +454,9 @@ impl Note {
     /// Returns whether it says that something other than what was declared was measured: outputs say this beside the verdict.
     pub fn is_doubt(&self) -> bool {
         match self {
-            Note::AboveLink { .. }
-            | Note::NothingMerged { .. }
-            | Note::AcksMissing { .. }
-            | Note::LimitDecided { .. } => true,
+            Note::AboveLink { .. } | Note::NothingMerged { .. } | Note::LimitDecided { .. } => true,
+            // A forwarder passes each to the worker that it is addressed to.
+            Note::AcksMissing { acks, seen, elsewhere, forwards, .. } => !forwards || *elsewhere > 0 || seen < acks,
             Note::OfPart { note, .. } => note.is_doubt(),
             _ => false,
         }

@@ -91,6 +91,11 @@ fn what_is_said_of_a_device_and_does_not_hold_is_told_first() {
         .1[0]
     };
     assert_eq!((acks(9, 0), acks(3, 0), acks(9, 1)), ("no_books", "acks_missing", "acks_missing"));
+    let caution = |seen: u64, elsewhere: u64, forwards: bool| {
+        Note::AcksMissing { acks: 3, expected: 9, seen, elsewhere, group: true, forwards }.is_doubt()
+    };
+    assert!(caution(3, 0, false) && caution(2, 0, true) && caution(5, 1, true), "something else was measured");
+    assert!(!caution(3, 0, true), "a forwarder passes each to one worker");
     let hidden = |lanes: bool| {
         of_black_box(|facts, _| {
             facts.lanes = lanes;
