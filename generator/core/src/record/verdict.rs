@@ -432,7 +432,7 @@ fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
             told.push(Note::NothingMerged { offered_bps: load.offered.bps(), link_bps });
         }
     }
-    if let Some(acks) = unseen.acks.as_ref().filter(|acks| acks.seen < acks.expected || acks.elsewhere > 0) {
+    if let Some(acks) = unseen.acks.as_ref().filter(|acks| lacks(acks.expected, acks.seen) || acks.elsewhere > 0) {
         let AckCopies { acks, expected, seen, elsewhere, group } = *acks;
         told.push(Note::AcksMissing { acks, expected, seen, elsewhere, group, forwards: !unseen.merges });
     }
@@ -440,6 +440,11 @@ fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
         told.push(Note::MembersHidden {});
     }
     told
+}
+
+/// Whether more than one in a hundred did not come: the last may be on their way when a run ends.
+const fn lacks(expected: u64, seen: u64) -> bool {
+    expected.saturating_sub(seen).saturating_mul(100) > expected
 }
 
 impl Facts {
@@ -456,7 +461,9 @@ impl Note {
         match self {
             Note::AboveLink { .. } | Note::NothingMerged { .. } | Note::LimitDecided { .. } => true,
             // A forwarder passes each to the worker that it is addressed to.
-            Note::AcksMissing { acks, seen, elsewhere, forwards, .. } => !forwards || *elsewhere > 0 || seen < acks,
+            Note::AcksMissing { acks, seen, elsewhere, forwards, .. } => {
+                !forwards || *elsewhere > 0 || lacks(*acks, *seen)
+            }
             Note::OfPart { note, .. } => note.is_doubt(),
             _ => false,
         }
