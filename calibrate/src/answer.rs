@@ -13,7 +13,7 @@ use crate::parameter::{NumberRange, ParameterRange, Setting, Space};
 use crate::search::{Branch, Look, Progress, Task, measured, search};
 use crate::sequence::Sequence;
 use crate::settings::CalibrateKeys;
-use crate::target::{Known, PointLabels, Target};
+use crate::target::{Known, PointLabels, TargetValue};
 use crate::twin::Twin;
 
 /// Part of a range that an interval has at least, if the targets say nothing of the parameter.
@@ -139,7 +139,7 @@ pub struct Conflict {
 /// Finds the setting of `space` at which `twin` comes nearest to `targets`.
 pub fn calibrate(
     space: &Space,
-    targets: &[Target],
+    targets: &[TargetValue],
     keys: &CalibrateKeys,
     twin: &mut dyn Twin,
     progress: Progress,
@@ -178,7 +178,7 @@ pub fn calibrate(
     let chosen = order.iter().filter(|(least, _)| least - look.least <= allowed(f64::INFINITY, inflation));
     let chosen: Vec<Vec<usize>> = chosen.map(|(_, i)| branches[*i].choice.clone()).collect();
     let branch = &branches[best];
-    let found = Found { task, branch, look: &look, profiles: &profiles, chosen: &chosen, setting: &setting };
+    let found = AnswerParts { task, branch, look: &look, profiles: &profiles, chosen: &chosen, setting: &setting };
     let targets_found = found.targets(at_best.as_ref());
     let likely = found.likely(inflation);
     let drawn = found.drawn(&likely);
@@ -233,7 +233,7 @@ fn left_out(task: Task, branch: &Branch) -> Vec<String> {
     let mut left: Vec<usize> = (0..task.targets.len()).collect();
     let mut out = Vec::new();
     while left.len() > dimensions {
-        let targets: Vec<Target> = left.iter().map(|i| task.targets[*i].clone()).collect();
+        let targets: Vec<TargetValue> = left.iter().map(|i| task.targets[*i].clone()).collect();
         let floors: Vec<f64> = left.iter().map(|i| branch.floors[*i]).collect();
         let places: Vec<crate::fit::Place> = branch.places.iter().map(|place| place.only(&left)).collect();
         let Some(fit) = Fit::of(Region::whole(dimensions), &targets, &places, &floors) else { break };
@@ -273,7 +273,7 @@ fn history(task: Task, branches: &[Branch], known: &[f64]) -> Vec<(usize, f64)> 
 }
 
 /// What an answer is made of.
-struct Found<'a> {
+struct AnswerParts<'a> {
     task: Task<'a>,
     branch: &'a Branch,
     look: &'a Look<'a>,
@@ -282,7 +282,7 @@ struct Found<'a> {
     setting: &'a Setting,
 }
 
-impl Found<'_> {
+impl AnswerParts<'_> {
     fn deviation(&self, target: usize) -> f64 {
         self.look.fit.known.whole[target * self.task.targets.len() + target].sqrt()
     }
@@ -354,7 +354,7 @@ impl Found<'_> {
     }
 
     fn targets(&self, best: Option<&crate::fit::Place>) -> Vec<FoundTarget> {
-        let of = |(i, target): (usize, &Target)| {
+        let of = |(i, target): (usize, &TargetValue)| {
             let deviation = self.deviation(i);
             let twin = best.and_then(|place| place.mean(i));
             let effects = self.branch.effects.get(i);

@@ -7,7 +7,7 @@ use pktgen_core::record::Bound;
 use crate::cholesky::Cholesky;
 use crate::emulator::{Emulator, Region};
 use crate::noise::{KnownCovariance, Noise};
-use crate::target::{Known, Target};
+use crate::target::{Known, TargetValue};
 use crate::twin::Evaluated;
 
 /// Most settings of a fit: those nearest to the middle of the region.
@@ -18,7 +18,7 @@ const BEYOND: f64 = 0.25;
 /// Emulators of all targets in a region, and the noise there.
 pub(crate) struct Fit<'a> {
     pub(crate) region: Region,
-    targets: &'a [Target],
+    targets: &'a [TargetValue],
     emulators: Vec<Emulator>,
     pub(crate) known: KnownCovariance,
     scratch: RefCell<Vec<f64>>,
@@ -48,7 +48,7 @@ impl Place {
 
 impl<'a> Fit<'a> {
     /// Of what was run in and around `region`; none if that is too little.
-    pub(crate) fn of(region: Region, targets: &'a [Target], places: &[Place], floors: &[f64]) -> Option<Self> {
+    pub(crate) fn of(region: Region, targets: &'a [TargetValue], places: &[Place], floors: &[f64]) -> Option<Self> {
         let mut near: Vec<&Place> = places.iter().filter(|place| region.holds(&place.shares, BEYOND)).collect();
         let from_middle = |place: &Place| -> f64 {
             let each = region.0.iter().zip(&place.shares);
@@ -130,7 +130,7 @@ impl<'a> Fit<'a> {
 }
 
 /// What a target's value has more than `mean`; nothing where that is on the right side of a bound.
-pub(crate) fn residual(target: &Target, mean: f64) -> f64 {
+pub(crate) fn residual(target: &TargetValue, mean: f64) -> f64 {
     match target.bound {
         Some(Bound::Above) if mean >= target.value => 0.0,
         Some(Bound::Below) if mean <= target.value => 0.0,

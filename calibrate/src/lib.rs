@@ -33,5 +33,5 @@ pub use page::Calibration;
 pub use predict::{at_point, predict};
 pub use settings::{CalibrateKeys, CalibrateSettings, PredictPoint};
 pub use source::{MeasuredValues, TargetSource};
-pub use target::{Target, choose};
+pub use target::{TargetValue, choose};
 pub use twin::{Evaluated, ExperimentTwin, TwinPlan, is_in};

@@ -1,6 +1,6 @@
 //! How far runs with other seeds differ, and with it how well a target's value is known.
 
-use crate::target::{Known, Target};
+use crate::target::{Known, TargetValue};
 use crate::twin::Evaluated;
 
 /// What correlations are multiplied with: they are estimates themselves, and metrics that say the same would else be believed twice.
@@ -56,7 +56,7 @@ impl Noise {
     /// Covariance of what is known of the targets, before any emulator: of their values, and of the twin's mean over its seeds.
     /// `floors` are deviations below which nothing is known; `scattered` are the variances of what emulators take for noise of single
     /// settings: the same seeds have that part anew at each setting, so emulators average over it.
-    pub(crate) fn known(&self, targets: &[Target], floors: &[f64], scattered: &[f64]) -> KnownCovariance {
+    pub(crate) fn known(&self, targets: &[TargetValue], floors: &[f64], scattered: &[f64]) -> KnownCovariance {
         let n = targets.len();
         let own: Vec<(f64, f64)> = (0..n)
             .map(|i| match targets[i].known {
@@ -145,8 +145,14 @@ mod tests {
         let noise = Noise::of(2, &all.iter().collect::<Vec<_>>());
         assert_eq!((noise.covariance[0], noise.covariance[3], noise.seeds), (1.0, 100.0, 3));
         assert!((noise.covariance[1] - 9.5).abs() < 1e-12);
-        let target =
-            |known| Target { metric: "m".into(), at: PointLabels::new(), value: 0.0, bound: None, known, weight: 1.0 };
+        let target = |known| TargetValue {
+            metric: "m".into(),
+            at: PointLabels::new(),
+            value: 0.0,
+            bound: None,
+            known,
+            weight: 1.0,
+        };
         let targets = [target(Known::Repeats { n: 4, deviation: 2.0 }), target(Known::Printed { half: 3.0 })];
         // Both settings have the same differences: they are the seeds'.
         assert_eq!(noise.own, [0.0, 0.0]);

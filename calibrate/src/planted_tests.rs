@@ -2,8 +2,8 @@
 
 use crate::answer::{Answer, calibrate};
 use crate::parameter::{NumberRange, Parameter, ParameterRange, Setting, Space};
-use crate::settings::{CalibrateKeys, SearchKind};
-use crate::target::{PointLabels, Target};
+use crate::settings::CalibrateKeys;
+use crate::target::{PointLabels, TargetValue};
 use crate::twin::{Evaluated, Twin};
 use pktgen_core::Result;
 
@@ -45,7 +45,7 @@ fn numbers(key: &str, from: f64, to: f64) -> Parameter {
 }
 
 fn keys() -> CalibrateKeys {
-    CalibrateKeys { seeds: 3, settings: 200, discrepancy: 1e-4, search: SearchKind::Emulator }
+    CalibrateKeys { seeds: 3, settings: 200, discrepancy: 1e-4, evenly: false }
 }
 
 /// A queue: throughput, loss and delay by its rate, its room and the load beside it; with noise of seeds.
@@ -59,7 +59,7 @@ fn queue(setting: &[f64], seed: u64) -> Vec<f64> {
     vec![carried, delay, lost]
 }
 
-fn planted(truth: &[f64], repeats: u64, first: u64) -> (Answer, Vec<Target>) {
+fn planted(truth: &[f64], repeats: u64, first: u64) -> (Answer, Vec<TargetValue>) {
     let space = Space {
         parameters: vec![numbers("rate", 10.0, 100.0), numbers("room", 2.0, 64.0), numbers("beside", 0.0, 40.0)],
     };
@@ -67,9 +67,9 @@ fn planted(truth: &[f64], repeats: u64, first: u64) -> (Answer, Vec<Target>) {
     let metrics = ["carried", "delay", "lost"];
     let target = |i: usize| {
         let values: Vec<f64> = runs.iter().map(|values| values[i]).collect();
-        Target::measured(metrics[i], &PointLabels::new(), &values).expect("values")
+        TargetValue::measured(metrics[i], &PointLabels::new(), &values).expect("values")
     };
-    let targets: Vec<Target> = (0..3).map(target).collect();
+    let targets: Vec<TargetValue> = (0..3).map(target).collect();
     let mut twin = Function(queue, first + repeats);
     (calibrate(&space, &targets, &keys(), &mut twin, &mut |_, _| {}).expect("an answer"), targets)
 }

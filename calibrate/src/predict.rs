@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::answer::Answer;
 use crate::settings::PredictPoint;
-use crate::target::{PointLabels, Target};
+use crate::target::{PointLabels, TargetValue};
 use crate::twin::{Evaluated, Twin};
 
 /// Half of a 95 % interval, in deviations.
@@ -41,12 +41,12 @@ pub fn at_point(document: &Document, point: &PredictPoint) -> Result<Document> {
 /// Runs the settings that could be meant at a point.
 pub fn predict(
     answer: &Answer,
-    targets: &[Target],
+    targets: &[TargetValue],
     point: &PredictPoint,
     twin: &mut dyn Twin,
 ) -> Result<Vec<Prediction>> {
     let evaluated = twin.evaluate(&answer.drawn)?;
-    let of = |(i, target): (usize, &Target)| {
+    let of = |(i, target): (usize, &TargetValue)| {
         let found = spread(&evaluated, i);
         let around = |deviation: f64| found.map(|found| [found.mean - HALF * deviation, found.mean + HALF * deviation]);
         Prediction {

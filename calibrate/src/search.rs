@@ -11,8 +11,8 @@ use crate::fit::{Fit, Place, residual};
 use crate::minimum::minimum;
 use crate::parameter::Space;
 use crate::sequence::Sequence;
-use crate::settings::{CalibrateKeys, SearchKind};
-use crate::target::Target;
+use crate::settings::CalibrateKeys;
+use crate::target::TargetValue;
 use crate::twin::Twin;
 
 /// Settings that emulators are asked about in a wave.
@@ -34,7 +34,7 @@ const STEPS: usize = 150;
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'a> {
     pub(crate) space: &'a Space,
-    pub(crate) targets: &'a [Target],
+    pub(crate) targets: &'a [TargetValue],
     pub(crate) keys: &'a CalibrateKeys,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Branch {
     pub(crate) choice: Vec<usize>,
     pub(crate) region: Region,
     pub(crate) places: Vec<Place>,
-    /// Target by number: how far the whole range moves the metric.
+    /// TargetValue by number: how far the whole range moves the metric.
     pub(crate) effects: Vec<Vec<f64>>,
     /// Deviations below which nothing is known of a target.
     pub(crate) floors: Vec<f64>,
@@ -254,7 +254,7 @@ impl Branch {
 }
 
 /// How far a setting that was run is from the targets; none where a metric has no value.
-pub(crate) fn measured(targets: &[Target], place: &Place, known: &[f64]) -> Option<f64> {
+pub(crate) fn measured(targets: &[TargetValue], place: &Place, known: &[f64]) -> Option<f64> {
     let left =
         targets.iter().enumerate().map(|(i, target)| Some(residual(target, place.mean(i)?) * target.weight.sqrt()));
     let mut left = left.collect::<Option<Vec<_>>>()?;
@@ -308,8 +308,8 @@ pub(crate) fn search(task: Task, twin: &mut dyn Twin, progress: Progress) -> Res
     let mut branches: Vec<Branch> = task.space.choices().into_iter().map(|choice| Branch::new(task, choice)).collect();
     let dimensions = task.space.numbers().len();
     let most = task.keys.settings as usize;
-    let random = task.keys.search == SearchKind::Random;
-    let first = if random { most / branches.len() } else { (8 * dimensions + 4).min(most / branches.len()) };
+    let evenly = task.keys.evenly;
+    let first = if evenly { most / branches.len() } else { (8 * dimensions + 4).min(most / branches.len()) };
     if first < dimensions + 3 {
         return Err(Error::config(format!(
             "calibrate.settings = {most}: {} ways to choose and {dimensions} numbers need {} at least",
@@ -324,7 +324,7 @@ pub(crate) fn search(task: Task, twin: &mut dyn Twin, progress: Progress) -> Res
         progress(ran, most);
     }
     floors(task, &mut branches)?;
-    while !random && ran < most {
+    while !evenly && ran < most {
         let nearest = branches.iter().map(|branch| branch.least).fold(f64::INFINITY, f64::min);
         let mut any = false;
         for branch in &mut branches {

@@ -6,15 +6,6 @@ use pktgen_core::{Error, Result};
 use crate::parameter::{Parameter, Space};
 use crate::target::WantedTarget;
 
-/// How settings to run are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SearchKind {
-    /// By emulators of the metrics.
-    Emulator,
-    /// By filling the space.
-    Random,
-}
-
 settings! {
     /// The plain keys of `[calibrate]`.
     #[derive(Debug, Clone, Copy)]
@@ -25,11 +16,8 @@ settings! {
         settings: u32 = 200 in 1..=100_000;
         /// Share of a target's value by which the experiment may differ from what it stands for, whatever its settings.
         discrepancy: f64 = 0.001 in 0.0..1.0;
-        /// How settings to run are found.
-        search: SearchKind = "emulator" of [
-            ("emulator", SearchKind::Emulator, "emulators of the metrics say where to look"),
-            ("random", SearchKind::Random, "the space is filled evenly, for comparison")
-        ];
+        /// The ranges are filled evenly to the end, for comparison: emulators do not say where to look.
+        evenly: bool = false;
     }
 }
 

@@ -9,7 +9,7 @@ use pktgen_records::{Line, Options};
 use pktgen_report::SweepData;
 use pktgen_report::sweep::data::{describe, name_of};
 
-use crate::target::{PointLabels, Target};
+use crate::target::{PointLabels, TargetValue};
 
 /// The word for published values.
 const PAPER: &str = "paper";
@@ -103,12 +103,12 @@ impl MeasuredValues {
     }
 
     /// The targets: these metrics of every point, as far as they were measured.
-    pub fn targets(&mut self, metrics: &[String]) -> Vec<Target> {
+    pub fn targets(&mut self, metrics: &[String]) -> Vec<TargetValue> {
         let mut targets = Vec::new();
         for metric in metrics {
             let own = self.values.iter().filter(|((_, name), _)| name == metric);
             let before = targets.len();
-            targets.extend(own.filter_map(|((at, _), values)| Target::measured(metric, at, values)));
+            targets.extend(own.filter_map(|((at, _), values)| TargetValue::measured(metric, at, values)));
             if targets.len() == before {
                 self.notes.push(format!("{metric} was not measured and is no target"));
             }

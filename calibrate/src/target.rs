@@ -12,7 +12,7 @@ pub type PointLabels = BTreeMap<String, String>;
 
 /// A metric of one point of the experiment, and what it should be.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Target {
+pub struct TargetValue {
     /// The metric, as reports name it.
     pub metric: String,
     /// The point's labels, or those of them that tell it from others.
@@ -46,7 +46,7 @@ pub enum Known {
     },
 }
 
-impl Target {
+impl TargetValue {
     /// How it is called: the metric, and the point.
     pub fn name(&self) -> String {
         let at: Vec<_> = self.at.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
@@ -54,10 +54,10 @@ impl Target {
     }
 
     /// Of published rows: every value of every row.
-    pub fn published(rows: &[Published]) -> Vec<Target> {
+    pub fn published(rows: &[Published]) -> Vec<TargetValue> {
         let of = |row: &Published| {
             let (at, bound) = (row.at.clone(), row.bound);
-            let target = move |(metric, value): (&String, &f64)| Target {
+            let target = move |(metric, value): (&String, &f64)| TargetValue {
                 metric: metric.clone(),
                 at: at.clone(),
                 value: *value,
@@ -71,7 +71,7 @@ impl Target {
     }
 
     /// Of the values of repeated runs.
-    pub(crate) fn measured(metric: &str, at: &PointLabels, values: &[f64]) -> Option<Target> {
+    pub(crate) fn measured(metric: &str, at: &PointLabels, values: &[f64]) -> Option<TargetValue> {
         let value = mean(values)?;
         let squares: f64 = values.iter().map(|it| (it - value).powi(2)).sum();
         let n = values.len();
@@ -79,7 +79,7 @@ impl Target {
             1 => Known::Once,
             _ => Known::Repeats { n, deviation: (squares / (n - 1) as f64).sqrt() },
         };
-        Some(Target { metric: metric.to_owned(), at: at.clone(), value, bound: None, known, weight: 1.0 })
+        Some(TargetValue { metric: metric.to_owned(), at: at.clone(), value, bound: None, known, weight: 1.0 })
     }
 }
 
@@ -141,8 +141,8 @@ impl WantedTarget {
     }
 
     /// The target, with what `found` has of it.
-    fn with(&self, found: Option<&Target>) -> Result<Target> {
-        let name = Target { at: self.at.clone(), ..Target::named(&self.metric) }.name();
+    fn with(&self, found: Option<&TargetValue>) -> Result<TargetValue> {
+        let name = TargetValue { at: self.at.clone(), ..TargetValue::named(&self.metric) }.name();
         let Some(value) = self.value.or(found.map(|target| target.value)) else {
             return Err(Error::config(format!(
                 "target {name} has no value: nothing that --to names has one; write value = in [[calibrate.targets]], or take it out"
@@ -156,24 +156,24 @@ impl WantedTarget {
         };
         let at = found.map_or(&self.at, |target| &target.at).clone();
         let bound = found.and_then(|target| target.bound);
-        Ok(Target { metric: self.metric.clone(), at, value, bound, known, weight: self.weight })
+        Ok(TargetValue { metric: self.metric.clone(), at, value, bound, known, weight: self.weight })
     }
 }
 
-impl Target {
+impl TargetValue {
     fn named(metric: &str) -> Self {
         let (at, known) = (PointLabels::new(), Known::Once);
-        Target { metric: metric.to_owned(), at, value: 0.0, bound: None, known, weight: 1.0 }
+        TargetValue { metric: metric.to_owned(), at, value: 0.0, bound: None, known, weight: 1.0 }
     }
 }
 
 /// The targets of `found` that are `wanted`; all of them where nothing is.
-pub fn choose(wanted: &[WantedTarget], found: Vec<Target>) -> Result<Vec<Target>> {
+pub fn choose(wanted: &[WantedTarget], found: Vec<TargetValue>) -> Result<Vec<TargetValue>> {
     let targets = if wanted.is_empty() {
         found
     } else {
         let of = |wanted: &WantedTarget| {
-            let fits = |target: &&Target| {
+            let fits = |target: &&TargetValue| {
                 target.metric == wanted.metric
                     && wanted.at.iter().all(|(axis, value)| target.at.get(axis) == Some(value))
             };
@@ -217,15 +217,15 @@ mod tests {
 
     #[test]
     fn repeats_have_a_mean_and_a_deviation() {
-        let target = Target::measured("loss", &PointLabels::new(), &[1.0, 2.0, 3.0]).unwrap();
+        let target = TargetValue::measured("loss", &PointLabels::new(), &[1.0, 2.0, 3.0]).unwrap();
         assert_eq!((target.value, target.known), (2.0, Known::Repeats { n: 3, deviation: 1.0 }));
-        assert_eq!(Target::measured("loss", &PointLabels::new(), &[1.0]).unwrap().known, Known::Once);
-        assert!(Target::measured("loss", &PointLabels::new(), &[]).is_none());
+        assert_eq!(TargetValue::measured("loss", &PointLabels::new(), &[1.0]).unwrap().known, Known::Once);
+        assert!(TargetValue::measured("loss", &PointLabels::new(), &[]).is_none());
     }
 
     #[test]
     fn what_is_wanted_completes_what_was_found() {
-        let found = Target::measured("loss", &PointLabels::from([("rate".into(), "1".into())]), &[0.25]).unwrap();
+        let found = TargetValue::measured("loss", &PointLabels::from([("rate".into(), "1".into())]), &[0.25]).unwrap();
         let read = |entries: &[(&str, Value)]| {
             WantedTarget::read(entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(), "x:1")
         };

@@ -16,7 +16,7 @@ use pktgen_report::sweep::data::RunSummary;
 use serde::{Deserialize, Serialize};
 
 use crate::parameter::{Setting, Space};
-use crate::target::{PointLabels, Target};
+use crate::target::{PointLabels, TargetValue};
 
 /// Settings in one sweep: a kill loses no more.
 const AT_ONCE: usize = 8;
@@ -125,7 +125,7 @@ struct Head {
 pub struct ExperimentTwin<'a> {
     experiment: Experiment,
     space: &'a Space,
-    targets: &'a [Target],
+    targets: &'a [TargetValue],
     dir: PathBuf,
     jobs: usize,
     options: Options,
@@ -142,7 +142,7 @@ pub struct TwinPlan<'a> {
     /// Its parameters.
     pub space: &'a Space,
     /// What is measured.
-    pub targets: &'a [Target],
+    pub targets: &'a [TargetValue],
     /// Seeds of each point.
     pub seeds: u32,
     /// Runs at once.
@@ -214,10 +214,10 @@ impl<'a> ExperimentTwin<'a> {
     }
 
     fn read(&self, setting: &Setting, runs: &[&RunSummary]) -> Evaluated {
-        let value = |target: &Target, run: &&&RunSummary| {
+        let value = |target: &TargetValue, run: &&&RunSummary| {
             run.scalars.get(&target.metric).copied().filter(|value| value.is_finite() && run.validity.is_valid())
         };
-        let values = |target: &Target| {
+        let values = |target: &TargetValue| {
             runs.iter().filter(|run| fits(&target.at, &run.labels)).map(|run| value(target, &run)).collect()
         };
         let mut invalid = runs.iter().filter(|run| !run.validity.is_valid()).peekable();
@@ -292,7 +292,7 @@ fn check(experiment: &Experiment, space: &Space) -> Result<()> {
 }
 
 /// The runs of the points that targets are of, and of what they are compared with, each with so many seeds.
-fn chosen(experiment: &Experiment, targets: &[Target], seeds: u32) -> Result<Vec<Run>> {
+fn chosen(experiment: &Experiment, targets: &[TargetValue], seeds: u32) -> Result<Vec<Run>> {
     let mut points: Vec<&Run> = Vec::new();
     for run in &experiment.runs {
         if !points.iter().any(|point| point.labels == run.labels) {

@@ -205,6 +205,11 @@ impl Analysis {
         judge(&facts)
     }
 
+    /// Whether packets may hold several updates and do not say which: what depends on members has no value then, but of lanes.
+    pub fn hides_members(&self) -> bool {
+        Facts::of(&self.manifest).hides_members()
+    }
+
     /// Whether pairs are summed by key. The parts of such a sum do not say how many updates they represent.
     pub fn has_sums_by_key(&self) -> bool {
         self.manifest.family() == Family::Pairs

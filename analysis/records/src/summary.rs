@@ -8,16 +8,23 @@ use crate::line::Line;
 /// A part of a row: the key of a metric, what is said of its value, and whether 0 is left out.
 struct Told {
     key: &'static str,
+    /// The key whose value stands for one that there is not.
+    instead: Option<&'static str>,
     words: &'static str,
     unless_zero: bool,
 }
 
 const fn told(key: &'static str, words: &'static str) -> Told {
-    Told { key, words, unless_zero: false }
+    Told { key, instead: None, words, unless_zero: false }
+}
+
+/// What lanes say where the device does not.
+const fn or_lanes(key: &'static str, instead: &'static str, words: &'static str) -> Told {
+    Told { key, instead: Some(instead), words, unless_zero: false }
 }
 
 const fn if_any(key: &'static str, words: &'static str) -> Told {
-    Told { key, words, unless_zero: true }
+    Told { key, instead: None, words, unless_zero: true }
 }
 
 /// The rows.
@@ -34,7 +41,7 @@ const ROWS: [(&str, &[Told]); 9] = [
         "received",
         &[
             told("received", "{} packets"),
-            told("aggregation_mean", "{} updates each"),
+            or_lanes("aggregation_mean", "lanes_aggregation_mean", "{} updates each"),
             told("throughput_bps", "{}"),
             told("elements_per_s", "elements at {}"),
             if_any("duplicates", "{} that had come before"),
@@ -45,9 +52,9 @@ const ROWS: [(&str, &[Told]); 9] = [
     (
         "Age-of-Model",
         &[
-            told("aom_mean/cluster", "mean {} by cluster"),
+            or_lanes("aom_mean/cluster", "lanes_aom_mean/cluster", "mean {} by cluster"),
             told("aom_p99/cluster", "p99 {}"),
-            told("aom_mean/worker", "mean {} by worker"),
+            or_lanes("aom_mean/worker", "lanes_aom_mean/worker", "mean {} by worker"),
         ],
     ),
     (
@@ -70,9 +77,13 @@ pub type SummaryRow = (&'static str, String);
 /// The rows for which these lines, of one run or capture, have a value.
 pub fn summary(lines: &[Line]) -> Vec<SummaryRow> {
     let value = |told: &Told| {
-        let line = lines.iter().find(|line| line.key().as_deref() == Some(told.key))?;
-        let value = line.value.filter(|value| *value != 0.0 || !told.unless_zero)?;
-        Some(told.words.replace("{}", &scale_for(&line.unit, value).show(value)))
+        let of = |key: &str| {
+            let line = lines.iter().find(|line| line.key().as_deref() == Some(key))?;
+            line.value.map(|value| (line, value))
+        };
+        let (line, value) = of(told.key).or_else(|| of(told.instead?))?;
+        let said = told.words.replace("{}", &scale_for(&line.unit, value).show(value));
+        (value != 0.0 || !told.unless_zero).then_some(said)
     };
     let row = |(about, parts): &(&'static str, &[Told])| {
         let values: Vec<String> = parts.iter().filter_map(value).collect();
@@ -91,10 +102,21 @@ mod tests {
         let known: Vec<&str> =
             METRICS.iter().flat_map(|metric| metric.definitions()).map(|known| known.metric).collect();
         for told in ROWS.iter().flat_map(|(_, parts)| *parts) {
-            let metric = told.key.split('/').next().unwrap();
-            assert!(known.contains(&metric), "{metric}");
+            for key in told.instead.iter().chain([&told.key]) {
+                let metric = key.split('/').next().unwrap();
+                assert!(known.contains(&metric), "{metric}");
+            }
             assert!(told.words.contains("{}"), "{}", told.words);
         }
+    }
+
+    #[test]
+    fn what_a_device_does_not_say_is_what_lanes_say() {
+        let age = |metric: &'static str, value: Option<f64>| Line::new(metric, "ns", value).with("flow", "cluster");
+        let lanes = age("lanes_aom_mean", Some(5e6));
+        let shown = |own: Option<f64>| summary(&[age("aom_mean", own), lanes.clone()])[0].1.clone();
+        assert_eq!(shown(None), "mean 5.00 ms by cluster");
+        assert_eq!(shown(Some(7e6)), "mean 7.00 ms by cluster");
     }
 
     #[test]

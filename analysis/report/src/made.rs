@@ -7,10 +7,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use pktgen_records::human::day;
 use serde::Serialize;
 
-use crate::sweep::data::SweepData;
+use crate::sweep::data::{RunSummary, SweepData};
 
-/// Most facts of a host that are shown.
-const FACTS_MAX: usize = 12;
+/// Most facts of a host that are shown, and most characters of each.
+const FACTS_MAX: usize = 6;
+const FACT_MAX: usize = 60;
+/// Facts of a run rather than of its host, by how they begin: they stay in its manifest.
+const OF_THE_RUN: [&str; 12] = [
+    "clock.anchor",
+    "clock.boot",
+    "clock.wall",
+    "control.",
+    "device.ready",
+    "device.unasked",
+    "frames.",
+    "lateness",
+    "on_wire.",
+    "rate.",
+    "readdress.",
+    "start.",
+];
 
 /// Provenance of the runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -51,7 +67,7 @@ impl RunProvenance {
             commit: commit.to_owned(),
             others: tools.iter().skip(1).map(|tool| (*tool).to_owned()).collect(),
             date: first.map_or("unknown".to_owned(), date),
-            host: host(sweep),
+            host: host(&sweep.runs),
             seeds: seeds(&sweep.runs.iter().map(|run| run.seed).collect()),
             command: commands.next().map(|words| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
             overrides: sweep.manifest.overrides.clone(),
@@ -105,19 +121,24 @@ fn date(unix_ns: u64) -> String {
     format!("{} {:02}:{:02} UTC", day(unix_ns), minutes / 60 % 24, minutes % 60)
 }
 
-fn host(sweep: &SweepData) -> String {
+fn host(runs: &[RunSummary]) -> String {
     let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (name, value) in sweep.runs.iter().flat_map(|run| &run.made.host) {
+    for (name, value) in runs.iter().flat_map(|run| &run.made.host) {
         facts.entry(name).or_default().insert(value);
     }
     if facts.is_empty() {
         return "none: virtual time".to_owned();
     }
-    let said = |(name, values): (&&str, &BTreeSet<&str>)| {
-        format!("{name} {}", values.iter().copied().collect::<Vec<_>>().join(" / "))
+    let said = |(name, values): (&&str, &BTreeSet<&str>)| match values.iter().next() {
+        Some(value) if values.len() == 1 => {
+            let cut: String = value.chars().take(FACT_MAX).collect();
+            format!("{name} {cut}{}", if cut.len() < value.len() { "…" } else { "" })
+        }
+        _ => format!("{name} in {} ways", values.len()),
     };
-    let mut shown: Vec<String> = facts.iter().take(FACTS_MAX).map(said).collect();
-    let more = facts.len().saturating_sub(FACTS_MAX);
+    let of_host = facts.iter().filter(|(name, _)| !OF_THE_RUN.iter().any(|start| name.starts_with(start)));
+    let mut shown: Vec<String> = of_host.take(FACTS_MAX).map(said).collect();
+    let more = facts.len() - shown.len();
     if more > 0 {
         shown.push(format!("{more} more facts in manifest.json"));
     }
@@ -148,6 +169,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sweep::data::RunMade;
 
     #[test]
     fn values_for_people() {
@@ -157,6 +179,27 @@ mod tests {
         assert_eq!(seeds(&(1..=10).collect()), "10 (1 to 10)");
         assert_eq!(seeds(&[4, 9].into()), "2 (4, 9)");
         assert_eq!((quoted("a=1"), quoted("x y"), quoted("it's")), ("a=1".into(), "'x y'".into(), "'it'\\''s'".into()));
+    }
+
+    #[test]
+    fn a_host_is_told_in_a_few_words() {
+        let run = |moved: &str, cores: &str| {
+            let facts = [
+                ("clock.wall_moved_ns", moved),
+                ("cores", cores),
+                ("frames.server", "sent 9"),
+                ("wire.server", &"x".repeat(99)),
+            ];
+            let host = facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            RunSummary { made: RunMade { host, ..RunMade::default() }, ..RunSummary::default() }
+        };
+        let cut = "x".repeat(60);
+        assert_eq!(
+            host(&[run("1", "any"), run("2", "any")]),
+            format!("cores any, wire.server {cut}…, 2 more facts in manifest.json")
+        );
+        let ways = host(&[run("1", "any"), run("2", "0")]);
+        assert!(ways.starts_with("cores in 2 ways, "), "{ways}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use pktgen_core::record::digest::manifest_digest;
-use pktgen_core::record::{Fault, MANIFEST_VERSION, Manifest, Note, ReportPlan, SweepManifest, SweepRun, Validity};
+use pktgen_core::record::{Fault, MANIFEST_VERSION, Manifest, ReportPlan, SweepManifest, SweepRun, Validity};
 use pktgen_core::study::TIME;
 use pktgen_core::{Error, Result};
 use pktgen_records::fates::is_update;
@@ -268,8 +268,7 @@ fn summarise(
         workers: goal.workers,
         short: goal.short(),
     });
-    let merges = analysis.manifest.unseen.as_ref().is_some_and(|unseen| unseen.merges);
-    summary.hides_members = merges && summary.validity.notes.iter().any(|note| matches!(note, Note::Headless {}));
+    summary.hides_members = analysis.hides_members();
     summary.user_metrics = analysis.manifest.metrics.clone();
     summary.study_keys = findings::default_keys(&analysis.manifest, options.studies);
     summary.states = states::thinned(&analysis);

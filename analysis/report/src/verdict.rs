@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use pktgen_core::record::{Bound, Published};
+use pktgen_core::record::{Bound, Note, Published};
 use pktgen_records::human::scale_for;
 use pktgen_records::stats::agrees;
 use pktgen_records::stats::too_few;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::answer::{self, At, Tally};
 use crate::baseline::{self, ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, missed_goals};
 use crate::headings::{heading, is_study};
-use crate::sweep::data::{PointSummary, SweepData, VARIANT};
+use crate::sweep::data::{PointSummary, RunSummary, SweepData, VARIANT};
 use crate::sweep::data::{describe, matches};
 
 /// The answer.
@@ -109,6 +109,7 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
         0 => format!("Valid: all {all} runs closed their balance and did what they were asked."),
         _ => format!("INVALID: {invalid} of {all} runs are invalid; do not use these numbers before reading why."),
     }];
+    lines.extend(doubts(&sweep.runs));
     lines.extend(sweep.manifest.shard.iter().map(|part| part.sentence(all)));
     let before = lines.len();
     let (compared_lines, worse) = against_baseline(sweep);
@@ -133,6 +134,19 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
         lines.push(format!("Paper: {values} beside ours; {}.", too_few(*least)));
     }
     Verdict { valid: invalid == 0, worse, lines, compared: told }
+}
+
+/// What shows that something other than what was declared was measured: a sentence for each kind, of the first run that has it.
+fn doubts(runs: &[RunSummary]) -> Vec<String> {
+    let mut told: Vec<(&Note, usize)> = Vec::new();
+    for note in runs.iter().flat_map(|run| &run.validity.notes).filter(|note| note.is_doubt()) {
+        match told.iter_mut().find(|(known, _)| known.code() == note.code()) {
+            Some((_, count)) => *count += 1,
+            None => told.push((note, 1)),
+        }
+    }
+    let all = runs.len();
+    told.into_iter().map(|(note, count)| format!("Caution, {count} of {all} runs: {note}.")).collect()
 }
 
 /// One sentence per speedup and variant whose times could be compared with the baseline's.

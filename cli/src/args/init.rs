@@ -14,6 +14,15 @@ pub(crate) struct Init {
     /// Device: a profile of pktgen device list, the path of one, or a system (olaf, switchml, trio_ml, libra)
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
+    /// Command that is the device: it is launched for every run
+    #[arg(long, value_name = "CMD")]
+    pub(crate) launch: Option<String>,
+    /// Interfaces of the launched device, which are made with those of pktgen: workers' side, server's side
+    #[arg(long, value_name = "IF,IF", value_delimiter = ',', requires = "launch")]
+    pub(crate) ports: Vec<String>,
+    /// Command that prints the launched device's counters as a JSON object
+    #[arg(long, value_name = "CMD", requires = "launch")]
+    pub(crate) counters: Option<String>,
     /// Interface of the workers
     #[arg(long, value_name = "IF")]
     pub(crate) workers_if: Option<String>,
@@ -23,7 +32,8 @@ pub(crate) struct Init {
     /// Number of workers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) workers: Option<u32>,
-    /// Rate of all workers together, as 20Mbps; what waits for results does not exceed it
+    /// Rate of all workers together, as 20Mbps; what waits for results does not exceed it [default: that of the device's template; none
+    /// for what waits for results]
     #[arg(long, value_name = "RATE")]
     pub(crate) rate: Option<String>,
 }

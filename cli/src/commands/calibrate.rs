@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pktgen_calibrate::{
-    CalibrateSettings, Calibration, ExperimentTwin, MeasuredValues, PredictPoint, Target, TargetSource, TwinPlan,
+    CalibrateSettings, Calibration, ExperimentTwin, MeasuredValues, PredictPoint, TargetSource, TargetValue, TwinPlan,
     at_point, calibrate, choose, predict,
 };
 use pktgen_capture::{CapturePlan, analyze_captures};
@@ -83,12 +83,12 @@ fn targets(
     settings: &CalibrateSettings,
     experiment: &Experiment,
     options: Options,
-) -> Result<(Vec<Target>, Vec<String>)> {
+) -> Result<(Vec<TargetValue>, Vec<String>)> {
     let mut measured = MeasuredValues::default();
     let mut found = Vec::new();
     for path in to {
         match TargetSource::named(path)? {
-            TargetSource::Paper => found.extend(Target::published(experiment.paper())),
+            TargetSource::Paper => found.extend(TargetValue::published(experiment.paper())),
             TargetSource::Runs(dir) => measured.add_runs(&dir, experiment, options)?,
             TargetSource::Capture(file) => {
                 let plan = CapturePlan::new(all().protocols.formats, vec![file], Vec::new());
@@ -110,7 +110,7 @@ fn targets(
 }
 
 /// What must be the same for a calibration that goes on.
-fn identity(document: &Document, settings: &CalibrateSettings, targets: &[Target]) -> String {
+fn identity(document: &Document, settings: &CalibrateSettings, targets: &[TargetValue]) -> String {
     let keys = document.leaves().into_iter().filter(|(key, _)| !key.starts_with("calibrate."));
     let keys: Vec<String> = keys.map(|(key, value)| format!("{key}={value}")).collect();
     format!("{}\n{:?}\n{:?}\n{}", keys.join("\n"), settings.space, targets, settings.keys.seeds)

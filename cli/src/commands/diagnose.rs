@@ -1,5 +1,8 @@
 //! `pktgen diagnose`: why nothing, too little or wrong sums come back.
 
+use std::path::Path;
+
+use pktgen_core::record::SweepManifest;
 use pktgen_core::{Error, Result};
 use pktgen_diagnose::{Certainty, Conclusion, DIAGNOSIS, Diagnosis, EvidenceItem, Symptom, diagnose, json, list, text};
 use pktgen_doctor::{Host, Level, judge};
@@ -24,7 +27,10 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
         true if !args.set.is_empty() => {
             return Err(Error::config("--set: a run has its settings; leave it out, or name an experiment file"));
         }
-        true => diagnose(&subject, &all().protocols)?,
+        true => {
+            one_run(&subject)?;
+            diagnose(&subject, &all().protocols)?
+        }
         false => {
             let document = load(&args::Experiment { experiment: subject, set: args.set })?;
             of_experiment(&open(document)?.launching(args.launch.allow_launch), args.launch.allow_launch)?
@@ -39,6 +45,29 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
         Conclusion::Found => 1,
         Conclusion::CannotTell => CANNOT_TELL,
     })
+}
+
+/// Refuses a folder of several runs: a diagnosis is of one.
+fn one_run(folder: &Path) -> Result<()> {
+    if folder.join("manifest.json").exists() || !folder.join("sweep.json").exists() {
+        return Ok(());
+    }
+    let path = folder.join("sweep.json");
+    let text = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+    let sweep: SweepManifest = serde_json::from_str(&text).map_err(|e| Error::data(&path, e.to_string()))?;
+    let runs: Vec<_> = sweep.runs.iter().map(|run| folder.join(&run.dir)).collect();
+    let began = runs.iter().filter(|run| run.join("manifest.json").exists());
+    let all: Vec<_> = began.map(|run| run.display().to_string()).collect();
+    Err(Error::config(match all.first() {
+        None => format!("{}: none of its {} runs began: there is nothing to diagnose", folder.display(), runs.len()),
+        Some(first) => format!(
+            "{}: it holds {} runs, and a diagnosis is of one: pktgen diagnose {first}; there are: {}{}",
+            folder.display(),
+            all.len(),
+            all[..all.len().min(8)].join(" "),
+            if all.len() > 8 { " ..." } else { "" }
+        ),
+    }))
 }
 
 /// What would keep an experiment from running: the host, and the device that it starts, if that is permitted.

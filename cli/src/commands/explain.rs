@@ -8,7 +8,7 @@ use pktgen_capture::DEFINITIONS;
 use pktgen_capture::tables::TABLES;
 use pktgen_core::column::{Column, StreamTable};
 use pktgen_core::definition::{Better, Definition, Label};
-use pktgen_core::record::{Action, Heat, Reason, STREAMS, SumOk};
+use pktgen_core::record::{Action, Fault, Heat, Note, Reason, STREAMS, SumOk};
 use pktgen_core::registry::suggest;
 use pktgen_core::{Error, Result};
 use pktgen_planning::STUDIES;
@@ -31,6 +31,7 @@ enum Entry {
     Metric { family: &'static str, about: &'static str, definition: Definition },
     Column { stream: StreamTable, column: Column },
     Code { list: &'static str, code: usize, name: &'static str, about: &'static str },
+    Finding { list: &'static str, name: &'static str, about: &'static str },
     Named { list: &'static str, name: &'static str, about: &'static str },
 }
 
@@ -53,6 +54,10 @@ fn entries() -> Vec<Entry> {
         let code = |(code, (name, about))| Entry::Code { list, code, name, about };
         all.extend(codes.into_iter().enumerate().map(code));
     }
+    for (list, codes) in [("fault", Fault::CODES), ("note", Note::CODES)] {
+        let finding = |(name, about): &(&'static str, &'static str)| Entry::Finding { list, name, about: about.trim() };
+        all.extend(codes.iter().map(finding));
+    }
     for (list, names) in registries() {
         all.extend(names.into_iter().map(|(name, about)| Entry::Named { list, name, about }));
     }
@@ -69,7 +74,9 @@ impl Entry {
             Entry::Column { stream, column } => {
                 vec![format!("{}.{}", stream.name, column.name), column.name.to_owned()]
             }
-            Entry::Code { name, .. } | Entry::Named { name, .. } => vec![(*name).to_owned()],
+            Entry::Code { name, .. } | Entry::Finding { name, .. } | Entry::Named { name, .. } => {
+                vec![(*name).to_owned()]
+            }
         }
     }
 
@@ -83,6 +90,7 @@ impl Entry {
             Entry::Metric { family, .. } => format!("metric ({family})"),
             Entry::Column { stream, .. } => format!("column of {}", stream.name),
             Entry::Code { list, .. } => (*list).to_owned(),
+            Entry::Finding { list, .. } => format!("{list} of a verdict (docs/verdicts.md)"),
             Entry::Named { list, .. } => format!("in pktgen list {list}"),
         }
     }
@@ -91,7 +99,7 @@ impl Entry {
         match self {
             Entry::Metric { definition, .. } => definition.definition,
             Entry::Column { column, .. } => column.about,
-            Entry::Code { about, .. } | Entry::Named { about, .. } => about,
+            Entry::Code { about, .. } | Entry::Finding { about, .. } | Entry::Named { about, .. } => about,
         }
     }
 
@@ -128,7 +136,7 @@ impl Entry {
                 metrics.dedup();
                 vec![("metrics", metrics.join(", "))]
             }
-            Entry::Named { .. } => Vec::new(),
+            Entry::Finding { .. } | Entry::Named { .. } => Vec::new(),
         };
         facts.into_iter().filter(|(_, text)| !text.is_empty()).collect()
     }
@@ -154,7 +162,9 @@ impl Entry {
             Entry::Code { list, code, about, .. } => {
                 json!({ "kind": list, "name": name, "code": code, "definition": about })
             }
-            Entry::Named { list, about, .. } => json!({ "kind": list, "name": name, "definition": about }),
+            Entry::Finding { list, about, .. } | Entry::Named { list, about, .. } => {
+                json!({ "kind": list, "name": name, "definition": about })
+            }
         }
     }
 }

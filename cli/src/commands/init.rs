@@ -1,6 +1,7 @@
 //! `pktgen init`: an experiment and the profile of its device, checked, from a few answers.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::IsTerminal;
 use std::path::Path;
 
@@ -104,36 +105,134 @@ fn interface(answers: &Answers, flag: &str, given: Option<String>, whose: &str, 
     }
 }
 
+/// Interfaces of a launched device's cables here: the names that were given, or two of their own for this experiment, since two processes
+/// with the same names are in each other's way.
+fn made(out: &Path, given: [Option<String>; 2], server: bool, all: &[Finding]) -> Result<(String, Option<String>)> {
+    let taken = |name: &str| all.iter().any(|one| one.subject == name);
+    let mut hasher = DefaultHasher::new();
+    (std::path::absolute(out).ok(), std::process::id()).hash(&mut hasher);
+    let mut tag = hasher.finish();
+    let free = loop {
+        tag = tag.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
+        let names = ["w", "s"].map(|end| format!("pk{:05x}{end}", tag & 0xf_ffff));
+        if !names.iter().any(|name| taken(name)) {
+            break names;
+        }
+    };
+    let [workers, servers] = given;
+    for (flag, name) in [("workers-if", &workers), ("server-if", &servers)] {
+        if let Some(name) = name.as_ref().filter(|name| taken(name)) {
+            return Err(Error::config(format!(
+                "--{flag} {name}: it exists; the launch of a device with --ports makes it: name another, or leave the flag out"
+            )));
+        }
+    }
+    let [first, second] = free;
+    Ok((workers.unwrap_or(first), server.then(|| servers.unwrap_or(second))))
+}
+
+/// The words of a command, as a shell splits them by blanks and quotes.
+fn words(flag: &str, command: &str) -> Result<Vec<String>> {
+    let (mut all, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in command.chars() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => word.get_or_insert_default().push(c),
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, _) if c.is_whitespace() => all.extend(word.take()),
+            (None, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    all.extend(word);
+    match (quote, all.is_empty()) {
+        (Some(open), _) => Err(Error::config(format!("--{flag} {command}: a {open} is open at its end"))),
+        (None, true) => Err(Error::config(format!("--{flag}: a command is needed, as './device --port e0'"))),
+        _ => Ok(all),
+    }
+}
+
+/// How the device is launched.
+struct Launched {
+    command: Vec<String>,
+    ports: Vec<String>,
+    counters: Vec<String>,
+    /// It sums in slots of two sets.
+    rounds: bool,
+}
+
+impl Launched {
+    fn of(args: &Init, profile: &Profile) -> Result<Option<Launched>> {
+        let Some(command) = &args.launch else { return Ok(None) };
+        let sums = |name: &String| {
+            let mut all = all().protocols.formats.iter();
+            all.any(|format| format.name() == name && format.facts().round.is_some())
+        };
+        let ends = if template(profile).server { 2 } else { 1 };
+        if !args.ports.is_empty() && args.ports.len() != ends {
+            return Err(Error::config(format!(
+                "--ports {}: {} has {ends}; name them in the order workers' side, server's side",
+                args.ports.join(","),
+                profile.name
+            )));
+        }
+        Ok(Some(Launched {
+            command: words("launch", command)?,
+            ports: args.ports.clone(),
+            counters: args.counters.as_ref().map_or(Ok(Vec::new()), |command| words("counters", command))?,
+            rounds: ends == 1 && profile.formats.iter().any(sums),
+        }))
+    }
+
+    fn text(&self) -> String {
+        let key = |name: &str, value: &[String]| match value.is_empty() {
+            true => String::new(),
+            false => format!("{name} = {}\n", json!(value)),
+        };
+        format!(
+            "\n[target.launch]\n{}{}ready = {}\n{}# tables = [\"sh\", \"-c\", \"…\"]   # a command that fills the device's tables, \
+             from pktgen device plan\n",
+            key("command", &self.command),
+            key("ports", &self.ports),
+            if self.rounds { "\"round\"            # right sums show that it is ready" } else { "\"forward\"" },
+            key("counters", &self.counters),
+        )
+    }
+}
+
 /// What was answered.
 struct Chosen {
     device: String,
     workers_if: String,
     server_if: Option<String>,
     workers: u32,
-    rate: String,
+    rate: Option<String>,
+    launched: Option<Launched>,
 }
 
 fn choose(args: Init, answers: &Answers) -> Result<(Chosen, Profile)> {
     let names: Vec<_> = SHIPPED.iter().map(|(name, _)| *name).collect();
     let systems: Vec<_> = all().protocols.planners.iter().map(|planner| planner.name()).collect();
     let known = format!("a profile: {}; a system: {}; or the path of a profile", names.join(", "), systems.join(", "));
-    let device = answers.of("device", args.device, "device", Some("generic"), &known)?;
+    let device = answers.of("device", args.device.clone(), "device", Some("generic"), &known)?;
     let (device, profile) = device_of(&device)?;
     let shape = template(&profile);
     let there = choices(&Host::this());
-    if answers.asks {
-        answers.ui.reason(text(&there).trim_end());
+    let launched = Launched::of(&args, &profile)?;
+    if let (false, Some(name)) = (shape.server, &args.server_if) {
+        return Err(Error::config(format!("--server-if {name}: {} has no server; leave the flag out", profile.name)));
     }
-    let workers_if = interface(answers, "workers-if", args.workers_if, "workers", &there)?;
-    let server_if = match (shape.server, args.server_if) {
-        (true, given) => Some(interface(answers, "server-if", given, "parameter server", &there)?),
-        (false, Some(name)) => {
-            return Err(Error::config(format!(
-                "--server-if {name}: {} has no server; leave the flag out",
-                profile.name
-            )));
+    let (workers_if, server_if) = if launched.as_ref().is_some_and(|launched| !launched.ports.is_empty()) {
+        made(&args.out, [args.workers_if, args.server_if], shape.server, &there)?
+    } else {
+        if answers.asks {
+            answers.ui.reason(text(&there).trim_end());
         }
-        (false, None) => None,
+        let workers_if = interface(answers, "workers-if", args.workers_if, "workers", &there)?;
+        let server = |given| interface(answers, "server-if", given, "parameter server", &there);
+        (workers_if, shape.server.then(|| server(args.server_if)).transpose()?)
     };
     if server_if.as_ref() == Some(&workers_if) {
         return Err(Error::config(format!("--server-if {workers_if}: it is the workers' interface; name another")));
@@ -143,14 +242,29 @@ fn choose(args: Init, answers: &Answers) -> Result<(Chosen, Profile)> {
     let workers = answers.of("workers", workers, "number of workers", Some(&default), "1 and more")?;
     let workers = workers.parse::<u32>().ok().filter(|n| *n > 0);
     let workers = workers.ok_or_else(|| Error::config("--workers: a whole number from 1 is needed"))?;
-    let rate = answers.of("rate", args.rate, "rate of all workers together", Some(shape.rate), "as 20Mbps")?;
-    rate.parse::<Rate>().map_err(|why| Error::config(format!("--rate {rate}: {why}; write it as 20Mbps")))?;
-    Ok((Chosen { device, workers_if, server_if, workers, rate }, profile))
+    let rate = match (args.rate, answers.asks) {
+        (None, true) => {
+            let known = if is_paced(shape) { "as 20Mbps" } else { "as 20Mbps, or none: no limit" };
+            Some(answers.of("rate", None, "rate of all workers together", Some(shape.rate), known)?)
+        }
+        (given, _) => given,
+    };
+    let rate = rate.filter(|rate| is_paced(shape) || rate != "none");
+    if let Some(rate) = &rate {
+        rate.parse::<Rate>().map_err(|why| Error::config(format!("--rate {rate}: {why}; write it as 20Mbps")))?;
+    }
+    Ok((Chosen { device, workers_if, server_if, workers, rate, launched }, profile))
+}
+
+/// Whether its workers send by a schedule, which has a rate, and do not wait for results.
+fn is_paced(shape: &DeviceTemplate) -> bool {
+    shape.text.contains("[schedule]")
 }
 
 /// The text of the experiment.
 fn experiment(chosen: &Chosen, profile: &Profile, name: &str) -> String {
-    let Chosen { workers, rate, .. } = chosen;
+    let Chosen { workers, .. } = chosen;
+    let rate = chosen.rate.as_deref().unwrap_or(template(profile).rate);
     let per_cluster = [3, 2, 1].into_iter().find(|per| workers.is_multiple_of(*per)).unwrap_or(1);
     let shape = template(profile);
     let text = shape.text.replace("PER_CLUSTER", &per_cluster.to_string());
@@ -160,14 +274,23 @@ fn experiment(chosen: &Chosen, profile: &Profile, name: &str) -> String {
         Some(server) => json!([chosen.workers_if, "", "", server]),
         None => json!([chosen.workers_if, ""]),
     };
-    // What has no schedule is held to the rate at the interface.
-    let limit = if text.contains("[schedule]") { String::new() } else { format!("limit = {}\n", json!(rate)) };
+    // What has no schedule is held to the rate at the interface, if one was given.
+    let limit = match &chosen.rate {
+        Some(rate) if !is_paced(shape) => format!("limit = {}\n", json!(rate)),
+        _ => String::new(),
+    };
+    let tap = "tap = \"tap.pcapng\"           # what is on the cable at each end, for pktgen diagnose\n";
+    // Certificates of the same experiment write captures of their own.
+    let (tap, launched) = match &chosen.launched {
+        Some(launched) => (format!("# {tap}"), launched.text()),
+        None => (tap.to_owned(), String::new()),
+    };
     let strict = "on_wire = \"strict\"           # the device's own layout\n";
     let on_wire = if shape.strict { strict } else { "" };
     format!(
         "name = {}\n\n{text}kind = \"external\"\nprofile = \"{DEVICE}\"      # commands run in this folder\n\n[transport]\n\
          kind = \"af_packet\"\nwait = \"block\"               # \"spin\" where each thread has a core of its own\n\
-         interfaces = {interfaces}\n{on_wire}{limit}tap = \"tap.pcapng\"           # what is on the cable at each end, for pktgen diagnose\n",
+         interfaces = {interfaces}\n{on_wire}{limit}{tap}{launched}",
         json!(name)
     )
 }
@@ -206,12 +329,7 @@ pub(super) fn run(args: Init, ui: &Ui) -> Result<u8> {
         }
     })?;
     let cannot = verdict.iter().any(|finding| finding.level == Level::Cannot);
-    let commands = [
-        format!("pktgen device check {DEVICE} {EXPERIMENT}"),
-        format!("pktgen doctor {EXPERIMENT}"),
-        format!("pktgen replay {EXPERIMENT} --out run"),
-        "pktgen diagnose run".to_owned(),
-    ];
+    let commands = next(chosen.launched.as_ref(), &profile);
     if ui.json() {
         let line = json!({
             "folder": out, "experiment": EXPERIMENT, "device": DEVICE, "runs_here": !cannot, "findings": verdict, "commands": commands,
@@ -227,6 +345,23 @@ pub(super) fn run(args: Init, ui: &Ui) -> Result<u8> {
         commands.iter().for_each(|command| ui.result(&format!("  {command}")));
     }
     Ok(if cannot { CANNOT } else { 0 })
+}
+
+/// The commands that come next.
+fn next(launched: Option<&Launched>, profile: &Profile) -> Vec<String> {
+    let certified = all().suites.iter().any(|suite| suite.name == profile.planner.name());
+    let check = format!("pktgen device check {DEVICE} {EXPERIMENT}");
+    let (ready, allow) = match launched {
+        None => (vec![check, format!("pktgen doctor {EXPERIMENT}")], ""),
+        Some(_) => {
+            let plan = format!("pktgen device plan {DEVICE} {EXPERIMENT} >plan.json");
+            (vec![check, plan, format!("pktgen target check {EXPERIMENT} --allow-launch")], " --allow-launch")
+        }
+    };
+    let run = [format!("pktgen replay {EXPERIMENT}{allow} --out run"), "pktgen diagnose run".to_owned()];
+    let certify =
+        (launched.is_some() && certified).then(|| format!("pktgen certify {EXPERIMENT}{allow} --out certificate"));
+    ready.into_iter().chain(run).chain(certify).collect()
 }
 
 /// Writes both files and checks them: the profile holds the experiment, and this host can run it.

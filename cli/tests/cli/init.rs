@@ -67,6 +67,49 @@ fn what_it_writes_runs_through_devices_of_others() {
     }
 }
 
+/// No interface is needed, and the commands that it names run as they are.
+#[test]
+fn a_launched_device_needs_no_interface() {
+    let Ok(net) = Net::make("initlaunch", &["h"], &[]).inspect_err(|why| skip(Need::Netns, "launched devices", why))
+    else {
+        return;
+    };
+    let users = Command::new("unshare").args(["--user", "true"]).output().expect("unshare runs");
+    if !users.status.success() {
+        return skip(Need::Userns, "launched devices", said(&users));
+    }
+    let program = crate::support::bench::program().display().to_string();
+    let switch = format!("'{program}' --in e0 --protocol switchml --first 10.40.0.1 --workers 4 --group 239.40.0.0");
+    let card = format!("{program} --in e0 --out e1 --protocol olaf-strict --first 10.20.0.1 --mbps 20");
+    for (device, launch, ports, more, certified) in [
+        ("switchml", &switch, "e0", &["--workers", "4"][..], true),
+        ("olaf", &card, "e0,e1", &["--workers", "9", "--rate", "20Mbps"], true),
+        ("generic", &card, "e0,e1", &["--workers", "9"], false),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let words = ["init", "mine", "--json", "--device", device, "--launch", launch, "--ports", ports];
+        let output = run(&net, folder.path(), &[&words[..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{device}: {}", said(&output));
+        let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert!(said(&output).contains("is made when the device is launched"), "{}", said(&output));
+        let commands = told["commands"].as_array().expect("commands");
+        let commands: Vec<_> = commands.iter().map(|command| command.as_str().expect("a command")).collect();
+        assert_eq!(commands.iter().any(|command| command.starts_with("pktgen certify")), certified, "{commands:?}");
+        let inside = folder.path().join("mine");
+        for command in commands.iter().filter(|command| !command.contains("certify") && !command.contains("diagnose")) {
+            let words: Vec<_> = command.split(' ').skip(1).take_while(|word| !word.starts_with('>')).collect();
+            let output = run(&net, &inside, &words);
+            assert_eq!(output.status.code(), Some(0), "{device}: {command}: {}", said(&output));
+        }
+        let found = manifest(&inside.join("run"));
+        assert_eq!(found["validity"]["valid"], json!(true), "{device}: {}", found["validity"]);
+        let doctor = run(&net, &inside, &["doctor", "experiment.toml"]);
+        assert_eq!(doctor.status.code(), Some(0), "{device}: {}", said(&doctor));
+        let text = std::fs::read_to_string(inside.join("experiment.toml")).expect("an experiment");
+        assert!(!text.contains("\nlimit = "), "{device}: {text}");
+    }
+}
+
 #[test]
 fn every_system_that_it_knows_passes_its_checks() {
     let Some(net) = net("initall") else { return };
@@ -100,7 +143,12 @@ fn what_is_missing_or_dangerous_is_named_and_nothing_is_left() {
     refused(&["--device", "nothing"], 2, "there is no profile \"nothing\"");
     refused(&["--device", "switchml", "--workers-if", "h9"], 2, "h9: there is no such interface; there are h0, h1");
     refused(&[&two[..], &["--server-if", "h0"]].concat(), 2, "it is the workers' interface");
-    refused(&[&two[..], &["--server-if", "h1", "--workers", "6"]].concat(), 2, "--rate is missing");
+    refused(&["--device", "olaf", "--ports", "e0,e1"], 2, "--launch");
+    let launch = ["--device", "switchml", "--workers", "4", "--launch", "./switch --port 'e 0"];
+    refused(&launch, 2, "a ' is open at its end");
+    let launch = ["--device", "switchml", "--workers", "4", "--launch", "./switch", "--ports"];
+    refused(&[&launch[..], &["e0,e1"]].concat(), 2, "--ports e0,e1: ");
+    refused(&[&launch[..], &["e0", "--workers-if", "h0"]].concat(), 2, "--workers-if h0: it exists");
     refused(&[&two[..], &["--server-if", "h1", "--workers", "6", "--rate", "fast"]].concat(), 2, "--rate fast");
     let inside = net.inside("h");
     for words in [&["addr", "add", "10.9.9.1/24", "dev", "h1"][..], &["route", "add", "default", "via", "10.9.9.2"]] {

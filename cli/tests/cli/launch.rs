@@ -181,6 +181,12 @@ fn a_device_that_is_not_ready_gets_a_verdict() {
             &["tables", "exit code 4", "no such table"],
         ),
         (FORWARD, "ready = \"file\"\nfile = \"/run/absent\"\ntimeout = \"1s\"", 1, &["/run/absent"]),
+        (
+            "exec sleep 1000",
+            "timeout = \"1s\"\ncounters = [\"echo\", '{\"in\": 7, \"out\": 0}']",
+            1,
+            &["none of", "it counted: in 7, out 0"],
+        ),
     ];
     for (script, more, code, says) in cases {
         bench.write("olaf", &format!("{}\n{more}", bench.sh(script)));
@@ -189,6 +195,10 @@ fn a_device_that_is_not_ready_gets_a_verdict() {
             says.iter().for_each(|part| assert!(said(&output).contains(part), "{script}: {part}: {}", said(&output)));
         }
         assert!(!bench.out().join("manifest.json").exists(), "{script}: there is no run");
+        // Of several runs nothing is left either.
+        let output = bench.replay(&[&DECLARED[..], &["sweep.seeds=1..2"]].concat());
+        assert_eq!(output.status.code(), Some(code), "{script}: {}", said(&output));
+        assert!(!bench.out().exists(), "{script}: a folder of runs that never began");
         assert_eq!(bench.left(), Vec::<String>::new(), "{script}");
     }
 }
@@ -211,6 +221,25 @@ fn what_cannot_be_launched_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{launch}: {}", said(&output));
         assert!(said(&output).contains(says), "{launch}: {}", said(&output));
     }
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// Two processes with the same names of cables: the second is told who has them, and takes nothing away.
+#[test]
+fn names_of_cables_are_held_by_one_process() {
+    let Some(bench) = script("launchnames", FORWARD, "") else { return };
+    let out = bench.folder.path().join("first").display().to_string();
+    let words = ["replay", "EXPERIMENT", "--allow-launch", "--no-report", "--out", &out];
+    let mut first = bench.command(&words, &[&DECLARED[..], &["workload.updates=30000"]].concat());
+    let mut first = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+    eventually("the first run begins", || Path::new(&out).join("manifest.json").exists());
+    let second = bench.check(&DECLARED);
+    let held = format!("h0 is held by process {}", first.id());
+    assert!(second.status.code() == Some(2) && said(&second).contains(&held), "{held}: {}", said(&second));
+    assert!(first.try_wait().expect("a process").is_none(), "the first goes on");
+    let asked = Command::new("kill").args(["-INT", &first.id().to_string()]).status().expect("kill runs");
+    assert!(asked.success());
+    first.wait().expect("it ends");
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 

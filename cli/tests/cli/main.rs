@@ -17,6 +17,7 @@ mod diagnose;
 mod dissector;
 mod docs;
 mod doctor;
+mod doubts;
 mod dump;
 mod evidence;
 mod evidence_libra;

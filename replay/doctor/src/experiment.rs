@@ -91,9 +91,12 @@ fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Suitability) ->
     if !needs.interfaces {
         return Ok(());
     }
+    let made = plan.spec.makes_interfaces();
     for end in ends {
         let name = transport.interface_name(end)?;
-        if name.is_empty() && part.is_none() {
+        if made && !name.is_empty() {
+            of_made(name, host, verdict);
+        } else if name.is_empty() && part.is_none() {
             let why = "a whole run here needs its name; a host that runs a part is looked at by --role";
             verdict.add(Finding::new(NAME, end.name(), Level::Note, "on another host").why(why));
         } else {
@@ -101,6 +104,21 @@ fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Suitability) ->
         }
     }
     Ok(())
+}
+
+/// The interface of an end that the launch of the device makes.
+fn of_made(name: &str, host: &Host, verdict: &mut Suitability) {
+    match host.of_interface(name, "ifindex") {
+        None => verdict.add(Finding::new(NAME, name, Level::Note, "is made when the device is launched")),
+        Some(_) => verdict.hinder(
+            name,
+            "exists",
+            "the launch of the device makes it, and needs a name that is free",
+            "another name in transport.interfaces; or the end of whoever made it: ip -details link show dev "
+                .to_owned()
+                + name,
+        ),
+    }
 }
 
 /// The interface of one end.

@@ -97,6 +97,11 @@ impl Spec {
         self.transport.kind.capabilities().real_time
     }
 
+    /// Returns whether its interfaces are made when its device is launched.
+    pub fn makes_interfaces(&self) -> bool {
+        self.is_real_time() && self.launch.as_ref().is_some_and(|launch| !launch.ports.is_empty())
+    }
+
     /// Returns whether its device is hardware or another process, which keeps no books.
     pub fn is_external(&self) -> bool {
         self.external().is_some()

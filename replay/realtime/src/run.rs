@@ -1,6 +1,7 @@
 //! Running an experiment: one run dir, or a sweep of them.
 
 mod conclude;
+mod declared;
 mod find_rate;
 mod join;
 mod launched;
@@ -42,9 +43,9 @@ use crate::launch::LaunchedDevice;
 use crate::live::{Sees, View};
 use crate::plan::{Plan, plan, prepare, prepare_share, source};
 use crate::steer::Steering;
-use crate::target::program::Expected;
 use crate::transport::Pacing;
 
+use declared::{default_metrics, expected};
 pub use find_rate::{
     Attempt, JudgedTrial, Limiter, LoadClass, RateFound, RateLoad, Search, SearchGoal, Searched, Trial, TrialLoss,
     search_trials,
@@ -283,9 +284,27 @@ impl Experiment {
         drop(claim);
         // Runs in real time would disturb each other.
         let threads = if real_time { 1 } else { threads };
-        let finished = self.run_all(&self.runs.iter().collect::<Vec<_>>(), out, threads, stop, progress)?;
+        let finished = self.run_all(&self.runs.iter().collect::<Vec<_>>(), out, threads, stop, progress);
+        if finished.is_err() {
+            self.clear(out);
+        }
+        let finished = finished?;
         self.write_sweep(out, None)?;
         Ok(finished)
+    }
+
+    /// Takes away what a sweep left of which no run began: its folder is free for the next.
+    fn clear(&self, out: &Path) {
+        let folders: Vec<_> = self.runs.iter().map(|run| out.join(run.folder())).collect();
+        if folders.iter().any(|folder| folder.join("manifest.json").exists()) {
+            return;
+        }
+        // Only empty ones go.
+        for folder in folders.iter().flat_map(|folder| folder.ancestors().take_while(|it| *it != out)) {
+            let _ = std::fs::remove_dir(folder);
+        }
+        let _ = std::fs::remove_file(out.join(SWEEP));
+        let _ = std::fs::remove_dir(out);
     }
 
     /// Plans one run of every point; returns whether any of them is in real time.
@@ -373,8 +392,9 @@ impl Experiment {
         match (folder, &self.runs[..]) {
             (None, [only]) => Ok(only),
             (None, runs) => Err(Error::config(format!(
-                "the experiment has {} runs, and a part is of one: name it with --run; there are: {} ...",
+                "the experiment has {} runs, and this is done with one: name it with --run, as --run {}; there are: {} ...",
                 runs.len(),
+                runs.first().map(Run::folder).unwrap_or_default(),
                 names()
             ))),
             (Some(name), runs) => runs.iter().find(|run| run.folder() == name).ok_or_else(|| {
@@ -554,20 +574,6 @@ fn sees(plan: &Plan, roles: Roles) -> Sees {
     Sees { sends: roles.workers, device: roles.device, server: roles.server, results, paced }
 }
 
-/// What the device of a run is there for.
-fn expected(document: &Document, plan: &Plan, roles: Roles) -> Expected {
-    if plan.spec.transport.has_server && !roles.server {
-        return Expected::Elsewhere;
-    }
-    let program = text(document, "target.program", "forward");
-    let workers = plan.spec.workers.len() / plan.spec.workers.clusters().max(1);
-    let kind = plan.spec.catalogue.programs.iter().find(|kind| kind.name() == program);
-    // Of updates in a layout without a head only lanes tell how many were merged.
-    let counted = plan.spec.lanes.is_some() || plan.spec.transport.dialect.is_none_or(|dialect| !dialect.headless);
-    let expected = kind.map(|kind| kind.expected(workers as u32));
-    expected.filter(|expected| counted || *expected != Expected::MergesUnderLoad).unwrap_or(Expected::Unknown)
-}
-
 /// What a folder of run dirs says that it holds.
 const SWEEP: &str = "sweep.json";
 
@@ -663,29 +669,11 @@ fn text(document: &Document, key: &str, default: &str) -> String {
     document.get(key).map_or(default.to_owned(), Value::to_label)
 }
 
-/// Returns whether the workers, of the experiment or of a variant, train in iterations.
-fn is_synchronous(catalogue: &Catalogue, document: &Document) -> bool {
-    let named = text(document, "endpoint.workers", "");
-    named.is_empty() && text(document, "workload.kind", "") == "dense"
-        || catalogue.workers.iter().any(|kind| kind.name() == named && kind.behaviour().synchronous)
-}
-
 /// The seed of runs without a list of seeds.
 fn seed(document: &Document) -> Result<u64> {
     match document.get("seed") {
         None => Ok(1),
         Some(Value::Integer(seed)) if *seed >= 0 => Ok(*seed as u64),
         Some(other) => Err(Error::config(format!("seed = {}: a seed is a whole number from 0 on", other.to_toml()))),
-    }
-}
-
-/// What a report of runs shows where it is not said.
-fn default_metrics(catalogue: &Catalogue, document: &Document) -> &'static [&'static str] {
-    if text(document, "target.kind", "software") == "external" && !is_synchronous(catalogue, document) {
-        return &["sent", "received", "unaccounted", "loss", "duplicates", "damaged", "sums_wrong", "aom_mean/cluster"];
-    }
-    match is_synchronous(catalogue, document) {
-        true => &["iteration_time_mean", "over_ideal", "degraded_share", "sources_mean", "elements_per_s"],
-        false => &["received", "absorbed", "loss", "aom_mean/cluster", "aom_mean/worker"],
     }
 }

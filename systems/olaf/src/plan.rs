@@ -41,6 +41,10 @@ impl Planner for Olaf {
         Some(&TEMPLATE)
     }
 
+    fn groups_acks(&self) -> bool {
+        true
+    }
+
     fn plan(&self, job: &Job) -> Value {
         let cluster_of = &job.facts.workers.cluster_of;
         let identify = |(worker, cluster): (u32, &u16)| {

@@ -38,7 +38,7 @@ static TEMPLATE: DeviceTemplate = DeviceTemplate {
     rate: "1Gbps",
     strict: true,
     text: "[workload]\nkind = \"dense\"\nmodel = \"resnet50\"\nscale = 0.01\nworkers = WORKERS\niterations = 5\nelements = 256\n\
-           compute = \"1ms\"\n\n[topology]\nkind = \"rack\"\n\n[endpoint]\nworkers = \"switchml\"\npool = 32\n\n[target]\n",
+           compute = \"1ms\"\n\n[topology]\nkind = \"rack\"\n\n[endpoint]\nworkers = \"switchml\"\npool = 32\n\n[target]\npool = 32                    # slots of the device, in each of both sets\n",
 };
 
 impl Planner for SwitchMl {

@@ -49,7 +49,7 @@ impl Metric for Aggregation {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(resolved) = &run.resolved else { return Ok(()) };
-        if resolved.family == Family::Pairs {
+        if resolved.family == Family::Pairs || run.hides_members() {
             out.push(Line::of(&DEFINITIONS[2], None));
             return Ok(());
         }

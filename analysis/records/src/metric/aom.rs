@@ -78,6 +78,11 @@ impl Metric for Aom {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages()) else { return Ok(()) };
+        if run.hides_members() {
+            let unknown = |flow| PARTS.iter().map(move |(metric, _)| Line::of(metric, None).with("flow", flow));
+            out.extend(["cluster", "worker"].into_iter().flat_map(unknown));
+            return Ok(());
+        }
         lines("cluster", &ages.clusters, out);
         lines("worker", &ages.workers, out);
         Ok(())

@@ -44,7 +44,10 @@ impl Metric for Fairness {
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
-        let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages()) else { return Ok(()) };
+        let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages()).filter(|_| !run.hides_members())
+        else {
+            return Ok(());
+        };
         out.extend([line("cluster", &ages.clusters), line("worker", &ages.workers)]);
         Ok(())
     }

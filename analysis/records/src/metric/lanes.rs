@@ -19,7 +19,7 @@ const fn of(metric: &'static str, unit: &'static str, better: Better, definition
     Definition::new(metric, unit, better, definition).needs("format.lanes, capture.records = \"full\"")
 }
 
-const DEFINITIONS: [Definition; 12] = [
+const DEFINITIONS: [Definition; 13] = [
     of("lanes_decoded", PACKETS, Better::Higher, "Received packets whose members their lanes name."),
     of(
         "lanes_ambiguous",
@@ -58,6 +58,12 @@ const DEFINITIONS: [Definition; 12] = [
         UPDATES,
         Better::Lower,
         "Of these, not delivered and nothing newer either: lost, outranked, or under way at the end.",
+    ),
+    of(
+        "lanes_aggregation_mean",
+        "updates per packet",
+        Better::Neither,
+        "Updates that a decoded packet holds, mean over packets.",
     ),
     of("lanes_unclear", UPDATES, Better::Lower, "Of these, perhaps members of packets that are ambiguous."),
     of(
@@ -114,6 +120,8 @@ impl Metric for Lanes {
         ] {
             out.push(Line::new(metric, UPDATES, updates as f64));
         }
+        let each = (decoded > 0).then(|| (account.alone + account.merged) as f64 / decoded as f64);
+        out.push(Line::new("lanes_aggregation_mean", "updates per packet", each));
         if let Some(ages) = &found.ages {
             for (flow, ages) in [("cluster", &ages.clusters), ("worker", &ages.workers)] {
                 let means: Vec<f64> = ages.iter().filter_map(|age: &FlowAge| age.mean_ns).collect();

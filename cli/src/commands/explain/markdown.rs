@@ -48,6 +48,9 @@ fn place(entry: &Entry) -> (&'static str, &'static str, String, &'static [&'stat
         Entry::Code { list, .. } => {
             ("Codes", "What numbers in columns stand for.", format!("### {list}"), &["code", "name", "meaning"])
         }
+        Entry::Finding { list, .. } => {
+            ("Verdicts", "Codes of what a verdict says: verdicts.md.", format!("### {list}"), &["code", "meaning"])
+        }
         Entry::Named { list, .. } => {
             ("Names", "What `pktgen list` shows.", format!("### {list}"), &["name", "what it is"])
         }
@@ -72,7 +75,9 @@ fn cells(entry: &Entry) -> Vec<String> {
             column.about.to_owned(),
         ],
         Entry::Code { code, name, about, .. } => vec![code.to_string(), format!("`{name}`"), (*about).to_owned()],
-        Entry::Named { name, about, .. } => vec![format!("`{name}`"), (*about).to_owned()],
+        Entry::Finding { name, about, .. } | Entry::Named { name, about, .. } => {
+            vec![format!("`{name}`"), (*about).to_owned()]
+        }
     }
 }
 

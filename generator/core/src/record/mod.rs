@@ -12,6 +12,7 @@ mod counter;
 pub mod digest;
 mod interface;
 pub mod lanes;
+mod load;
 mod manifest;
 mod older;
 mod row;
@@ -24,6 +25,7 @@ pub use code::{Action, Heat, Reason, SumOk};
 pub use counter::{Counter, CounterRule};
 pub use digest::{FileDigest, FileDigests, Hashing, Verified, hex};
 pub use interface::InterfaceCounts;
+pub use load::{AckCopies, CarriedBits, DeviceLoad};
 pub use manifest::{
     Answers, Balance, Bound, Counters, Family, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published,
     QueueCounts, Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,

@@ -9,25 +9,25 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::interface::InterfaceCounts;
+use super::load::{AckCopies, DeviceLoad, mbps};
 use super::manifest::{Balance, Manifest, RunState};
 
 /// Declares the kinds of a finding: name, code in files, fields, sentence.
 macro_rules! findings {
     ($(#[$about:meta])* $name:ident {
-        $($(#[$doc:meta])* $variant:ident = $code:literal { $($field:ident: $type:ty),* } => $text:literal $(, $arg:expr)*;)+
+        $($(#[doc = $doc:literal])* $variant:ident = $code:literal { $($field:ident: $type:ty),* } => $text:literal $(, $arg:expr)*;)+
     }) => {
         $(#[$about])*
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(tag = "code")]
         #[expect(missing_docs, reason = "the sentences below say what the fields are")]
         pub enum $name {
-            $($(#[$doc])* #[serde(rename = $code)] $variant { $($field: $type),* },)+
+            $($(#[doc = $doc])* #[serde(rename = $code)] $variant { $($field: $type),* },)+
         }
 
         impl $name {
-            /// All codes.
-            #[cfg(test)]
-            const CODES: &'static [&'static str] = &[$($code),+];
+            /// All codes, each with what it means.
+            pub const CODES: &'static [(&'static str, &'static str)] = &[$(($code, concat!($($doc),*))),+];
 
             /// Its code in files and outputs.
             pub const fn code(&self) -> &'static str {
@@ -133,6 +133,34 @@ findings! {
         /// The device keeps no books and forwards.
         Lost = "lost" { sent: u64, lost: u64 } =>
             "the device keeps no books and is declared to forward: {lost} of {sent} transmissions did not arrive and count as lost";
+        /// More arrived than the link that was declared carries.
+        AboveLink = "above_link" { arrived_bps: u64, link_bps: u64, merged: bool } =>
+            "more arrived than the link of the topology carries: {} of {}{}; what is said of the device does not hold (its rate, its \
+             tables, topology.rate)",
+            mbps(*arrived_bps), mbps(*link_bps), if *merged { "" } else { ", and no packet held more than one update" };
+        /// A device that merges under load merged nothing under load.
+        NothingMerged = "nothing_merged" { offered_bps: u64, link_bps: u64 } =>
+            "nothing was merged: {} were offered to a link of {}, and no packet that arrived held more than one update; what is said of \
+             the device does not hold (target.program, its tables, topology.rate)", mbps(*offered_bps), mbps(*link_bps);
+        /// Acknowledgements that did not come to all workers that they are for.
+        AcksMissing = "acks_missing" { acks: u64, expected: u64, seen: u64, elsewhere: u64, group: bool, forwards: bool } =>
+            "acknowledgements: the server sent {acks}, workers should have had {expected} copies and had {seen}{}{}; look at the \
+             device's {}",
+            if *group { " (each is for all workers of its cluster)" } else { "" },
+            match elsewhere { 0 => String::new(), n => format!("; {n} came with the Ethernet address of another") },
+            match (group, forwards) {
+                (true, true) => "multicast groups, if it has any: one that only forwards passes them to one worker",
+                (true, false) => "multicast groups",
+                (false, _) => "tables",
+            };
+        /// The sender's own limit was what decided its rate.
+        LimitDecided = "limit_decided" { share_percent: u64 } =>
+            "transport.limit decided the rate: it held frames back for {share_percent} % of the time in which workers sent; raise it, or \
+             set transport.limit = \"none\", to measure the device";
+        /// The layout does not say how many updates a packet holds.
+        MembersHidden = "members_hidden" {} =>
+            "packets do not say which updates they hold, and a merged one cannot be told from its newest: Age-of-Model and updates per \
+             packet have no value; format.lanes gives them one (docs/provenance.md)";
         /// Sums whose members are not known.
         NotChecked = "sums_not_checked" { packets: u64 } =>
             "{packets} sums were not checked: their members are not known (format.lanes = \"which\" proves them)";
@@ -255,6 +283,12 @@ pub struct Unseen {
     /// The least error that every element of those would have shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_error: Option<String>,
+    /// What was offered to the link that the topology declares, and what arrived over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<DeviceLoad>,
+    /// Acknowledgements, as the workers' interface saw them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acks: Option<AckCopies>,
 }
 
 /// What a run came to: all that its verdict depends on.
@@ -280,6 +314,8 @@ pub struct Facts {
     pub unlike_once: (u64, u64),
     /// Of a device that keeps no books.
     pub unseen: Option<Unseen>,
+    /// Whether payloads say which updates they hold.
+    pub lanes: bool,
     /// What interfaces counted beside the run.
     pub interfaces: Vec<InterfaceCounts>,
     /// What the process reported.
@@ -303,6 +339,7 @@ impl Facts {
             interfaces: manifest.interfaces.clone(),
             unlike_once: (count("counted_twice"), count("never_counted")),
             unseen: manifest.unseen.clone(),
+            lanes: manifest.lanes.is_some(),
             incidents: match manifest.version {
                 // Its sentences are all that there is.
                 0 | 1 => Incidents { faults: manifest.validity.faults.clone(), notes: manifest.validity.notes.clone() },
@@ -362,10 +399,11 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
     if unseen.damaged > 0 {
         faults.push(Fault::Damaged { packets: unseen.damaged });
     }
-    let mut told = vec![match unseen.merges {
+    let mut told = doubts(facts, unseen);
+    told.push(match unseen.merges {
         true => Note::NoBooks { sent, unaccounted },
         false => Note::Lost { sent, lost: unaccounted },
-    }];
+    });
     if unseen.unchecked > 0 {
         told.push(Note::NotChecked { packets: unseen.unchecked });
     }
@@ -379,6 +417,57 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
         told.push(Note::Unmatched { packets: facts.unmatched });
     }
     notes.splice(0..0, told);
+}
+
+/// What shows that something other than what was declared was measured.
+fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
+    let mut told = Vec::new();
+    let merged = facts.balance.delivered_merged + unseen.unchecked + unseen.checked_by_lanes > 0;
+    if let Some(load) = &unseen.load {
+        let (link_bps, overloaded) = (load.link_bps, load.offered.exceeds(load.link_bps));
+        if load.arrived.exceeds(link_bps) {
+            let merged = merged || !load.merges || !overloaded;
+            told.push(Note::AboveLink { arrived_bps: load.arrived.bps(), link_bps, merged });
+        } else if load.merges && overloaded && !merged && facts.arrived > 0 {
+            told.push(Note::NothingMerged { offered_bps: load.offered.bps(), link_bps });
+        }
+    }
+    if let Some(acks) = unseen.acks.as_ref().filter(|acks| lacks(acks.expected, acks.seen) || acks.elsewhere > 0) {
+        let AckCopies { acks, expected, seen, elsewhere, group } = *acks;
+        told.push(Note::AcksMissing { acks, expected, seen, elsewhere, group, forwards: !unseen.merges });
+    }
+    if facts.hides_members() && !facts.lanes {
+        told.push(Note::MembersHidden {});
+    }
+    told
+}
+
+/// Whether more than one in a hundred did not come: the last may be on their way when a run ends.
+const fn lacks(expected: u64, seen: u64) -> bool {
+    expected.saturating_sub(seen).saturating_mul(100) > expected
+}
+
+impl Facts {
+    /// Returns whether packets may hold several updates and do not say which.
+    pub fn hides_members(&self) -> bool {
+        let headless = |note: &Note| matches!(note, Note::Headless {});
+        self.unseen.as_ref().is_some_and(|unseen| unseen.merges) && self.incidents.notes.iter().any(headless)
+    }
+}
+
+impl Note {
+    /// Returns whether it says that something other than what was declared was measured: outputs say this beside the verdict.
+    pub fn is_doubt(&self) -> bool {
+        match self {
+            Note::AboveLink { .. } | Note::NothingMerged { .. } | Note::LimitDecided { .. } => true,
+            // A forwarder passes each to the worker that it is addressed to.
+            Note::AcksMissing { acks, seen, elsewhere, forwards, .. } => {
+                !forwards || *elsewhere > 0 || lacks(*acks, *seen)
+            }
+            Note::OfPart { note, .. } => note.is_doubt(),
+            _ => false,
+        }
+    }
 }
 
 impl Fault {

@@ -1,3 +1,4 @@
+use super::super::load::CarriedBits;
 use super::*;
 
 fn facts() -> Facts {
@@ -65,6 +66,46 @@ fn a_device_without_books_is_judged_by_what_arrived() {
     assert!(of_black_box(|facts, _| (facts.part, facts.arrived) = (true, 0)).0.is_empty(), "half of a run");
 }
 
+/// A link of 20 Mbit/s for a second, by what was offered and arrived in Mbit.
+fn loaded(offered: u64, arrived: u64, merges: bool) -> Option<DeviceLoad> {
+    let carried = |mbit: u64| CarriedBits { bits: mbit * 1_000_000, ps: 1_000_000_000_000 };
+    Some(DeviceLoad { link_bps: 20_000_000, offered: carried(offered), arrived: carried(arrived), merges })
+}
+
+#[test]
+fn what_is_said_of_a_device_and_does_not_hold_is_told_first() {
+    let told = |load: Option<DeviceLoad>, merged: u64| {
+        of_black_box(|facts, unseen| (facts.balance.delivered_merged, unseen.load) = (merged, load)).1[0]
+    };
+    assert_eq!(told(loaded(40, 40, true), 0), "above_link");
+    assert_eq!(told(loaded(40, 40, true), 1), "above_link");
+    assert_eq!(told(loaded(40, 40, false), 0), "above_link");
+    assert_eq!(told(loaded(40, 20, true), 0), "nothing_merged");
+    assert_eq!(told(loaded(40, 20, true), 1), "no_books");
+    assert_eq!(told(loaded(40, 20, false), 0), "no_books");
+    assert_eq!(told(loaded(20, 20, true), 0), "no_books");
+    let acks = |seen: u64, elsewhere: u64| {
+        of_black_box(|_, unseen| {
+            unseen.acks = Some(AckCopies { acks: 3, expected: 9, seen, elsewhere, group: true });
+        })
+        .1[0]
+    };
+    assert_eq!((acks(9, 0), acks(3, 0), acks(9, 1)), ("no_books", "acks_missing", "acks_missing"));
+    let caution = |seen: u64, elsewhere: u64, forwards: bool| {
+        Note::AcksMissing { acks: 3, expected: 9, seen, elsewhere, group: true, forwards }.is_doubt()
+    };
+    assert!(caution(3, 0, false) && caution(2, 0, true) && caution(5, 1, true), "something else was measured");
+    assert!(!caution(3, 0, true), "a forwarder passes each to one worker");
+    let hidden = |lanes: bool| {
+        of_black_box(|facts, _| {
+            facts.lanes = lanes;
+            facts.incidents.notes.push(Note::Headless {});
+        })
+        .1
+    };
+    assert_eq!((hidden(false)[0], hidden(true)[0]), ("members_hidden", "no_books"));
+}
+
 #[test]
 fn findings_come_back_from_files_as_they_were() {
     let of_part = Fault::InPart { part: "w".into(), fault: Box::new(Fault::WrongSums { packets: 3 }) };
@@ -90,9 +131,11 @@ fn findings_come_back_from_files_as_they_were() {
 #[test]
 fn the_page_of_verdicts_lists_every_code_once() {
     let page = include_str!("../../../../docs/verdicts.md");
-    for code in Fault::CODES.iter().chain(Note::CODES) {
+    for (code, about) in Fault::CODES.iter().chain(Note::CODES) {
+        assert!(!about.trim().is_empty(), "{code}");
         let rows = page.lines().filter(|line| line.starts_with(&format!("| `{code}` |"))).count();
-        let kinds = usize::from(Fault::CODES.contains(code)) + usize::from(Note::CODES.contains(code));
+        let has = |all: &[(&str, &str)]| usize::from(all.iter().any(|(other, _)| other == code));
+        let kinds = has(Fault::CODES) + has(Note::CODES);
         assert_eq!(rows, kinds, "{code}");
     }
 }

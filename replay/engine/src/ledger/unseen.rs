@@ -81,6 +81,7 @@ impl BlackBox {
             unchecked: self.sums,
             checked_by_lanes: self.proven,
             smallest_error: self.smallest.map(|error| format!("{error:.2e}")),
+            ..Unseen::default()
         }
     }
 

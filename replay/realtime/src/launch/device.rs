@@ -6,6 +6,7 @@ use pktgen_core::{Error, Result};
 
 use super::ready::{Readiness, await_ready};
 use super::session::Launched;
+use super::settings::Launch;
 use crate::plan::Spec;
 use crate::transport::TransportPlan;
 
@@ -23,6 +24,36 @@ pub struct LaunchedDevice {
     counted: BTreeMap<String, u64>,
 }
 
+/// Why a device is not ready, with what it had counted by then: where frames ended, that shows first.
+fn with_counters(why: Error, launch: &Launch, session: &Launched) -> Error {
+    let Error::Invalid(why) = why else { return why };
+    if launch.counters.is_empty() || session.is_dead() {
+        return Error::Invalid(why);
+    }
+    let counted = match session.run(COUNTERS, &launch.counters) {
+        Ok(Ok(text)) => match parse(&text) {
+            Ok(counts) if counts.is_empty() => return Error::Invalid(why),
+            Ok(counts) => {
+                let counts: Vec<_> = counts.iter().map(|(name, value)| format!("{name} {value}")).collect();
+                format!("it counted: {}", counts.join(", "))
+            }
+            Err(wrong) => wrong,
+        },
+        Ok(Err(wrong)) => wrong,
+        Err(wrong) => wrong.to_string(),
+    };
+    Error::Invalid(format!("{why}; {counted}"))
+}
+
+/// The key of the command that prints counters.
+const COUNTERS: &str = "target.launch.counters";
+
+/// Counters as a command prints them.
+fn parse(text: &str) -> Result<BTreeMap<String, u64>, String> {
+    serde_json::from_str(text)
+        .map_err(|e| format!("{COUNTERS}: what it printed is no JSON object of whole numbers: {e}"))
+}
+
 impl LaunchedDevice {
     /// Starts the device of a run whose frames have at most `frame_bytes` in the process, and waits until it is ready.
     pub(crate) fn start(spec: &Spec, frame_bytes: usize) -> Result<Option<LaunchedDevice>> {
@@ -37,7 +68,8 @@ impl LaunchedDevice {
             return Err(Error::Invalid(format!("not ready: {why}")));
         }
         let addresses = hardware.profile.addressing.resolve(&spec.workers).map_err(Error::Config)?;
-        let readiness = await_ready(launch, &session, (spec, frame_bytes), &addresses)?;
+        let readiness = await_ready(launch, &session, (spec, frame_bytes), &addresses)
+            .map_err(|why| with_counters(why, launch, &session))?;
         let counters = launch.counters.clone();
         let mut device = LaunchedDevice { session, readiness, cables, counters, counted: BTreeMap::new() };
         device.counted = device.count()?.map_err(|why| Error::Invalid(format!("not ready: {why}")))?;
@@ -46,15 +78,11 @@ impl LaunchedDevice {
 
     /// What it counts, or why that cannot be used; nothing where no command prints it.
     fn count(&self) -> Result<Result<BTreeMap<String, u64>, String>> {
-        const KEY: &str = "target.launch.counters";
         if self.counters.is_empty() {
             return Ok(Ok(BTreeMap::new()));
         }
-        let printed = self.session.run(KEY, &self.counters)?;
-        Ok(printed.and_then(|text| {
-            serde_json::from_str(&text)
-                .map_err(|e| format!("{KEY}: what it printed is no JSON object of whole numbers: {e}"))
-        }))
+        let printed = self.session.run(COUNTERS, &self.counters)?;
+        Ok(printed.and_then(|text| parse(&text)))
     }
 
     /// What it had counted when it was ready.

@@ -160,6 +160,18 @@ pub(super) fn control() -> UnixStream {
     unsafe { UnixStream::from_raw_fd(CONTROL) }
 }
 
+/// The process that listens at the other end of a stream, if the kernel says it.
+pub(super) fn peer_pid(stream: &UnixStream) -> Option<i32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: both are of this frame, and `len` is the size of the first.
+    let code = unsafe {
+        let peer = (&raw mut peer).cast();
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, peer, &raw mut len)
+    };
+    (code == 0 && peer.pid > 0).then_some(peer.pid)
+}
+
 /// This process ends with the one that started it, and what it starts does not hear of its stream.
 pub(super) fn end_with_parent() -> io::Result<()> {
     // SAFETY: take numbers only.

@@ -6,6 +6,7 @@
 mod before;
 mod cable;
 pub(crate) mod device;
+mod held;
 mod keeper;
 mod kernel;
 mod marks;

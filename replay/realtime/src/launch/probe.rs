@@ -22,6 +22,11 @@ pub(super) trait Probe {
     /// Takes what has come, and refuses what no device that is ready does.
     fn look(&mut self) -> Result<()>;
 
+    /// Whether the device is shown to be there, although more could be looked at.
+    fn shown(&self) -> bool {
+        false
+    }
+
     /// What was missed, if the device is not ready.
     fn missed(&self) -> String;
 

@@ -37,7 +37,7 @@ pub(crate) fn await_ready(
     let within = Duration::from_nanos((launch.timeout.ps() / 1000).max(0) as u64);
     let mut probe: Option<Box<dyn Probe>> = match launch.ready {
         Ready::Forward => Some(Box::new(Marks::open(KEY, &spec.transport, addresses)?)),
-        Ready::Round => Some(Box::new(Rounds::open(KEY, spec, frame_bytes, launch.slot as u16)?)),
+        Ready::Round => Some(Box::new(Rounds::open(KEY, spec, frame_bytes, launch.slot as u16..=launch.slot as u16)?)),
         Ready::File => None,
     };
     let after = loop {

@@ -5,6 +5,7 @@
 //! was started.
 
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,8 @@ const FIRST: u32 = 0xffff_0000;
 /// How long results of a round are waited for: at first, and by how often that doubles from round to round.
 const PAUSE_MS: u64 = 20;
 const DOUBLINGS: u32 = 5;
+/// Rounds in a slot after which it should have answered.
+const TRIES: u32 = 4;
 /// Values are below this, so that no sum of 32 workers leaves 32 bits.
 const VALUE_BITS: u32 = 24;
 
@@ -50,7 +53,12 @@ pub(super) struct Rounds {
     ports: (u16, u16),
     socket: File,
     from: String,
+    /// The slot under way, and the last.
     slot: u16,
+    first_slot: u16,
+    last_slot: u16,
+    /// The last slot that is right.
+    done: Option<u16>,
     bytes: usize,
     /// Makes values that no other probe has.
     salt: u64,
@@ -58,7 +66,13 @@ pub(super) struct Rounds {
     back: Vec<u8>,
     seen: Seen,
     begun: u32,
+    /// Rounds in this slot.
+    here: u32,
     right: u32,
+    /// The first round of this slot came back wrong: it held something.
+    stale: bool,
+    /// Slots that held what was not of a round, and now do not.
+    cleared: u32,
     last: Came,
     now: Round,
 }
@@ -74,8 +88,8 @@ struct Round {
 }
 
 impl Rounds {
-    /// For a run whose frames have `frame_bytes`; `key` says what asks for it.
-    pub(super) fn open(key: &str, spec: &Spec, frame_bytes: usize, slot: u16) -> Result<Rounds> {
+    /// For a run whose frames have `frame_bytes`; `key` says what asks for it. All of `slots` come back right, from the first on.
+    pub(super) fn open(key: &str, spec: &Spec, frame_bytes: usize, slots: RangeInclusive<u16>) -> Result<Rounds> {
         spec.transport.guard(End::Workers)?;
         let outer = spec.transport.outer.as_ref();
         let known = outer.and_then(|outer| Some((outer, outer.format.round.as_ref()?, outer.format.ports?)));
@@ -94,14 +108,20 @@ impl Rounds {
             ports,
             socket,
             from,
-            slot,
+            slot: *slots.start(),
+            first_slot: *slots.start(),
+            last_slot: *slots.end(),
+            done: None,
             bytes: frame_bytes,
             salt: unix_ns(),
             back: room.clone(),
             room,
             seen: Seen::default(),
             begun: 0,
+            here: 0,
             right: 0,
+            stale: false,
+            cleared: 0,
             last: Came::Missing(0),
             now: Round::default(),
         })
@@ -109,12 +129,13 @@ impl Rounds {
 
     /// The mark of a round, counted from 1 on.
     fn mark(&self, round: u32) -> RoundMark {
-        RoundMark { number: FIRST.wrapping_add(round), set: round.is_multiple_of(2), slot: self.slot }
+        RoundMark { number: FIRST.wrapping_add(round), set: self.here.is_multiple_of(2), slot: self.slot }
     }
 
     /// Begins a round: every worker contributes.
     fn begin(&mut self) -> Result<()> {
         self.begun += 1;
+        self.here += 1;
         let mark = self.mark(self.begun);
         let values = (self.bytes - HEAD - self.form.head) / 4;
         self.now = Round {
@@ -140,6 +161,17 @@ impl Rounds {
         Ok(())
     }
 
+    /// Goes on to the next slot, if there is one.
+    fn goes_on(&mut self) -> bool {
+        self.done = Some(self.slot);
+        self.cleared += u32::from(self.here > 2 && self.stale);
+        if self.slot == self.last_slot {
+            return false;
+        }
+        (self.slot, self.here, self.stale, self.last) = (self.slot + 1, 0, false, Came::Missing(0));
+        true
+    }
+
     /// What came of the round under way.
     fn came(&self) -> Came {
         let had = self.now.had.iter().filter(|had| **had).count();
@@ -154,7 +186,7 @@ impl Rounds {
 impl Probe for Rounds {
     fn exchange(&mut self) -> Result<bool> {
         self.begin()?;
-        let pause = Duration::from_millis(PAUSE_MS << (self.begun - 1).min(DOUBLINGS));
+        let pause = Duration::from_millis(PAUSE_MS << (self.here - 1).min(DOUBLINGS));
         let watch = Stopwatch::start();
         while watch.elapsed() < pause && matches!(self.came(), Came::Missing(_)) {
             let left = pause.saturating_sub(watch.elapsed()).as_millis() as i32;
@@ -164,10 +196,14 @@ impl Probe for Rounds {
         let came = self.came();
         let before = std::mem::replace(&mut self.last, came);
         self.right += u32::from(self.last == Came::Right);
+        self.stale |= self.here == 1 && matches!(self.last, Came::Wrong(_));
         match &self.last {
             // All had taken their bits away from this set, so nothing was left there to be added to.
-            Came::Wrong(why) if !matches!(before, Came::Missing(_)) => Err(Error::Invalid(format!("not ready: {why}"))),
-            Came::Right => Ok(before == Came::Right && self.mark(self.begun).set),
+            Came::Wrong(why) if !matches!(before, Came::Missing(_)) => Err(Error::Invalid(format!(
+                "not ready: slot {}: {why}; restart the device, or reset its slots",
+                self.slot
+            ))),
+            Came::Right => Ok(before == Came::Right && self.mark(self.begun).set && !self.goes_on()),
             _ => Ok(false),
         }
     }
@@ -187,7 +223,7 @@ impl Probe for Rounds {
                 Some(worker) => workers.cluster_of.get(worker as usize).copied(),
                 None => group_of(to),
             };
-            let Some(cluster) = cluster.filter(|_| is_answer && mark.slot == *slot) else { return false };
+            let Some(cluster) = cluster.filter(|_| is_answer && mark.slot <= *slot) else { return false };
             if mark.number == current {
                 now.take(cluster, of(to), &workers.cluster_of, &payload[form.head..]);
             }
@@ -196,6 +232,11 @@ impl Probe for Rounds {
         };
         seen.take(socket, room, is_result);
         seen.check()
+    }
+
+    fn shown(&self) -> bool {
+        // A slot that is asked again and again is not there, or full.
+        self.done.is_some() && (self.here <= TRIES || self.last == Came::Right)
     }
 
     fn missed(&self) -> String {
@@ -212,12 +253,25 @@ impl Probe for Rounds {
     }
 
     fn found(&self) -> String {
+        let slots = match (self.first_slot, self.done) {
+            (first, Some(last)) if last > first => format!("slots {first} to {last}"),
+            (first, _) => format!("slot {first}"),
+        };
+        let left = match self.done {
+            Some(done) if done < self.last_slot => {
+                format!("; slots {} to {} were not probed: the time was over", done + 1, self.last_slot)
+            }
+            _ => String::new(),
+        };
+        let cleared = match self.cleared {
+            0 => String::new(),
+            n => format!("; {n} of them held state of an earlier run, which is gone"),
+        };
         format!(
-            "round: {} of {} rounds of {} workers in slot {} came back as the right sum, the last two from both sets",
+            "round: {} of {} rounds of {} workers in {slots} came back as the right sum, the last two from both sets{cleared}{left}",
             self.right,
             self.begun,
             self.workers.len(),
-            self.slot
         )
     }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use pktgen_core::{Error, Result};
 
 use super::cable::{self, Cable};
+use super::held;
 use super::keeper::NAME;
 use super::kernel::{Apart, Contained};
 use super::settings::Launch;
@@ -81,6 +82,23 @@ pub(crate) struct Launched {
     pub(crate) without: Vec<String>,
     /// Time since it was started.
     pub(crate) watch: Stopwatch,
+}
+
+/// Takes the name of an interface for this process. One that ends may hold it for a moment.
+fn take(here: &str) -> Result<()> {
+    let mut tries = 0;
+    while let Err(holder) = held::hold(here) {
+        tries += 1;
+        if tries == PLUG_TRIES {
+            let who = holder.map_or("another process".to_owned(), |pid| format!("process {pid}"));
+            return Err(Error::config(format!(
+                "transport.interfaces: {here} is held by {who}, a pktgen that launches a device by the same names; wait for its end, or use \
+                 other names"
+            )));
+        }
+        std::thread::sleep(PLUG_PAUSE);
+    }
+    Ok(())
 }
 
 /// Ends of cables here.
@@ -151,6 +169,7 @@ impl Launched {
 
     fn plug(&mut self, cables: &[(String, String)], mtu: u32) -> Result<()> {
         for (here, there) in cables {
+            take(here)?;
             let cable = Cable { here, there, mtu };
             let mut tries = 0;
             while let Err(why) = cable::plug(&cable, self._contained.pid()) {
@@ -159,7 +178,8 @@ impl Launched {
                     io::ErrorKind::AlreadyExists if tries < PLUG_TRIES => std::thread::sleep(PLUG_PAUSE),
                     io::ErrorKind::AlreadyExists => {
                         return Err(Error::config(format!(
-                            "transport.interfaces: {here} exists; a launched device with ports needs names that are free, or no \
+                            "transport.interfaces: {here} exists, and no pktgen that launches devices holds it: something else made it \
+                             (ip -details link show dev {here}); a launched device with ports needs names that are free, or no \
                              target.launch.ports"
                         )));
                     }

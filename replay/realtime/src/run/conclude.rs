@@ -1,6 +1,6 @@
 //! The end of a run: its account is closed, its facts go into the manifest, and the judge decides.
 
-use pktgen_core::record::{Facts, Fault, Manifest, Note, RunState, judge};
+use pktgen_core::record::{Facts, Fault, Manifest, Note, RunState, Unseen, judge};
 
 use crate::driver::virtual_time::Outcome;
 use crate::ledger::total;
@@ -13,7 +13,9 @@ pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {
     manifest.balance = total(&by_worker);
     manifest.balance_by_worker = by_worker;
     manifest.strangers = ledger.strangers();
-    manifest.unseen = ledger.unseen();
+    // What was counted at the ends of cables, the ledger does not know.
+    let seen = manifest.unseen.take().unwrap_or_default();
+    manifest.unseen = ledger.unseen().map(|own| Unseen { load: seen.load, acks: seen.acks, ..own });
     manifest.counters = counters;
     manifest.counters.scaling_error_ppb = ledger.scaling_error_ppb();
     if let Some(exact) = ledger.exactness() {

@@ -88,6 +88,9 @@ pub fn merge(
         offered: None,
         frames: Vec::new(),
         tallies: Vec::new(),
+        acks_due: 0,
+        acks_seen: 0,
+        acks_elsewhere: 0,
     };
     let again = || source(catalogue, experiment.resolve(run)?, run.seed);
     settle_into(&mut manifest, out, &again, outcome, slack)?;

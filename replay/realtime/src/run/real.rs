@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pktgen_core::record::{
     CONTROLS, Counters, Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT, SteeredRow,
+    Unseen,
 };
 use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_core::units::Span;
@@ -13,6 +14,7 @@ use pktgen_core::{Error, Result};
 use pktgen_workload::workload::Source;
 
 use super::conclude::conclude;
+use super::declared::Declared;
 use super::launched::{attend, dismiss};
 use super::{Meeting, Summary, Task};
 use crate::capture::lateness::{LATENESS, describe, write_lateness};
@@ -25,6 +27,7 @@ use crate::live::Ends;
 use crate::plan::Plan;
 use crate::settle::settle;
 use crate::steer::{Steerable, Steering};
+use crate::transport::middleware::HELD_SHARE;
 use crate::transport::safety::link_bps;
 use crate::transport::{End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters, card_clock};
 
@@ -185,6 +188,7 @@ pub(super) fn run(
 ) -> Result<Summary> {
     let transport = plan.spec.transport.clone();
     let reacts = task.roles.workers && plan.parts.declared.reacts;
+    let declared = Declared::of(&plan, task);
     let (until, records) = (plan.spec.capture.until, plan.spec.capture.records);
     let (stop, progress) = (task.stop, task.progress);
     let (about, path, began) = (manifest.clone(), dir.path().to_owned(), RefCell::new(Vec::new()));
@@ -212,6 +216,7 @@ pub(super) fn run(
     // Before the device goes, and its cables with it.
     count_interfaces(&interfaces, &outcome.frames, manifest);
     dismiss(device, &mut outcome);
+    compare(manifest, declared, &outcome);
     let summary = Summary::of(&outcome, reacts, transport.pacing == Pacing::Deadlines);
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
     tell_clocks(manifest, clocks, &transport, task.roles, &dir.clock());
@@ -223,12 +228,7 @@ pub(super) fn run(
     manifest.files = files;
     keep_changes(manifest, &path, &changes)?;
     keep_lateness(manifest, &path, &outcome, (task.roles, transport.pacing))?;
-    if outcome.skipped > 0 {
-        manifest.incidents.notes.push(Note::TooLate { frames: outcome.skipped });
-    }
-    if transport.pacing == Pacing::Top {
-        manifest.incidents.notes.push(Note::TopSpeed {});
-    }
+    tell_pacing(manifest, &outcome, transport.pacing);
     if task.roles.part().is_some() {
         // A part that serves ends by being stopped.
         outcome.interrupted &= task.roles.workers;
@@ -243,6 +243,36 @@ pub(super) fn run(
     }
     write_manifest(&path, manifest)?;
     failure.map_or(Ok(summary), |failure| Err(until_then(failure, &path)))
+}
+
+/// Holds what was declared of the device and the limit against what came.
+fn compare(manifest: &mut Manifest, declared: Option<Declared>, outcome: &RealOutcome) {
+    manifest.unseen = declared.map(|declared| Unseen {
+        load: declared.load(outcome),
+        acks: declared.acks(outcome),
+        ..Unseen::default()
+    });
+    manifest.incidents.notes.extend(limited(outcome));
+}
+
+/// What of the pacing a reader must know.
+fn tell_pacing(manifest: &mut Manifest, outcome: &RealOutcome, pacing: Pacing) {
+    if outcome.skipped > 0 {
+        manifest.incidents.notes.push(Note::TooLate { frames: outcome.skipped });
+    }
+    if pacing == Pacing::Top {
+        manifest.incidents.notes.push(Note::TopSpeed {});
+    }
+}
+
+/// From this share of the time on in which workers sent, a limit that held frames back decided their rate.
+const DECIDES: f64 = 0.5;
+
+/// Says so if `transport.limit` decided the rate.
+fn limited(outcome: &RealOutcome) -> Option<Note> {
+    let (_, share) = outcome.facts.iter().find(|(name, _)| name.starts_with(HELD_SHARE))?;
+    let share: f64 = share.parse().ok().filter(|share| *share >= DECIDES)?;
+    Some(Note::LimitDecided { share_percent: (share * 100.0).round() as u64 })
 }
 
 /// What steers the run in `path`, if it may be steered.

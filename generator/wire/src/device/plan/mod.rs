@@ -55,6 +55,11 @@ pub trait Planner: Named + Sync {
         None
     }
 
+    /// Whether an acknowledgement of the server is for all workers of its cluster, by the device's multicast groups.
+    fn groups_acks(&self) -> bool {
+        false
+    }
+
     /// The entries.
     fn plan(&self, job: &Job) -> Value;
 

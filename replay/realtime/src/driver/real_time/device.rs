@@ -10,7 +10,7 @@ use pktgen_core::topology::{NodeId, Role, Topology};
 
 use super::frames::Waiting;
 use super::shared::PATIENCE;
-use super::{LOOK, RealOutcome, RoleTally, Shared, lost};
+use super::{Beside, LOOK, RealOutcome, RoleTally, Shared, lost};
 use crate::capture::DeviceRows;
 use crate::driver::admit::admit;
 use crate::endpoint::Facts;
@@ -179,10 +179,14 @@ impl<'a> DeviceRole<'a> {
     fn receive(&mut self, side: usize, shared: &Shared) -> Result<usize> {
         let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.foreign, &self.facts);
         let (faulted, marks, marked) = (&mut self.faulted, &mut self.marks, self.marked);
+        let mut beside = Beside::default();
         let Found { frames: found, ended } =
             self.wires[side].receive(BURST, &mut |arrival| match admit(arrival.bytes, pool, facts) {
                 Some(frame) if arrival.lost => faulted.push(frame),
-                Some(frame) => batch.push(frame),
+                Some(frame) => {
+                    beside = Beside::of(arrival.len, usize::from(frame.len));
+                    batch.push(frame);
+                }
                 None if marked + marks.len() < MARKS_MAX && is_marked(arrival.bytes) => {
                     marks.push(arrival.bytes.to_vec())
                 }
@@ -208,7 +212,7 @@ impl<'a> DeviceRole<'a> {
             self.regroup(now);
             self.batch.iter_mut().for_each(|frame| frame.t = now);
             if side == DOWN {
-                self.tally.burst(now, &self.batch);
+                self.tally.burst(now, &self.batch, beside);
             }
             let DeviceRole { device, pool, out, touched, batch, .. } = self;
             device.call(pool, out, touched, |program, context| program.on_burst(batch, context));

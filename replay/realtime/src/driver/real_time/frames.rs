@@ -55,6 +55,11 @@ impl<T> Waiting<T> {
         self.frames.front().map_or(NEVER, |(frame, _)| frame.t)
     }
 
+    /// The first.
+    pub(super) fn head(&self) -> Option<&(Frame, T)> {
+        self.frames.front()
+    }
+
     /// Takes the first.
     pub(super) fn pop(&mut self) -> Option<(Frame, T)> {
         self.frames.pop_front()

@@ -31,6 +31,6 @@ pub use thread::drop_privileges;
 /// Losses are looked at after so long.
 const LOOK: Time = 100 * MS;
 
-use outcome::{first_late, histogram, lost, rate, tell_lost};
+use outcome::{AckTally, Beside, first_late, histogram, lost, members, rate, tell_lost};
 use pktgen_core::time::{MS, Time};
 use shared::Shared;

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use hdrhistogram::Histogram;
 use pktgen_core::record::{Counters, Fault, Note, QueueCounts};
 use pktgen_core::time::{NS, Time};
+use pktgen_core::topology::Population;
 use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::{group_of, mac_of, target_ip, worker_of};
 
 use super::Shared;
 use crate::frame::Frame;
@@ -54,16 +56,85 @@ pub(crate) struct RoleTally {
 }
 
 impl RoleTally {
-    /// A burst that was received at `now`.
+    /// A burst that was received at `now`, of frames that are longer by `beside` on the cable.
     #[inline]
-    pub(super) fn burst(&mut self, now: Time, burst: &[Frame]) {
+    pub(super) fn burst(&mut self, now: Time, burst: &[Frame], beside: Beside) {
         let Some(last) = burst.last() else { return };
         self.frames += burst.len() as u64;
-        self.bytes += burst.iter().map(|frame| u64::from(frame.len)).sum::<u64>();
-        self.last_bytes = u64::from(last.len);
+        self.bytes += burst.iter().map(|frame| beside.with(u64::from(frame.len))).sum::<u64>();
+        self.last_bytes = beside.with(u64::from(last.len));
         self.first.get_or_insert(now);
         self.last = now;
     }
+}
+
+/// By how many bytes a frame on the cable is longer than in the process, or shorter: the same for all frames of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Beside(i64);
+
+impl Beside {
+    /// Of a frame that has `len` bytes in the process.
+    pub(super) fn of(on_cable: usize, len: usize) -> Self {
+        Beside(on_cable as i64 - len as i64)
+    }
+
+    /// Bytes on the cable of a frame of `len` bytes, or of so many frames together.
+    pub(super) fn with_all(self, len: u64, frames: u64) -> u64 {
+        len.saturating_add_signed(self.0.saturating_mul(frames as i64))
+    }
+
+    /// The same of one frame.
+    pub(super) fn with(self, len: u64) -> u64 {
+        self.with_all(len, 1)
+    }
+}
+
+/// Acknowledgements as they came to the workers' interface.
+#[derive(Debug, Clone)]
+pub(super) struct AckTally {
+    /// Members by cluster, and the number of workers.
+    members: Vec<u32>,
+    workers: usize,
+    /// Workers that they came to.
+    seen: u64,
+    /// Those whose Ethernet address is not that of their IP address.
+    elsewhere: u64,
+}
+
+impl AckTally {
+    pub(super) fn of(workers: &Population) -> Self {
+        AckTally { members: members(workers), workers: workers.len(), seen: 0, elsewhere: 0 }
+    }
+
+    /// Counts an acknowledgement, with our addresses.
+    #[inline]
+    pub(super) fn count(&mut self, frame: &[u8]) {
+        let to = target_ip(frame);
+        if frame[..6] != mac_of(to) {
+            self.elsewhere += 1;
+            return;
+        }
+        self.seen += match group_of(to) {
+            Some(cluster) => self.members.get(usize::from(cluster)).copied().map_or(0, u64::from),
+            None => u64::from(worker_of(to, self.workers).is_some()),
+        };
+    }
+
+    pub(super) fn add_to(&self, outcome: &mut RealOutcome) {
+        outcome.acks_seen += self.seen;
+        outcome.acks_elsewhere += self.elsewhere;
+    }
+}
+
+/// Workers of each cluster, at first.
+pub(super) fn members(workers: &Population) -> Vec<u32> {
+    let mut members = vec![0; workers.clusters_ever()];
+    for cluster in &workers.cluster_of {
+        if let Some(own) = members.get_mut(usize::from(*cluster)) {
+            *own += 1;
+        }
+    }
+    members
 }
 
 /// How a run in real time ended.
@@ -94,6 +165,11 @@ pub(crate) struct RealOutcome {
     pub frames: Vec<(String, WireCounters)>,
     /// What device and server received.
     pub tallies: Vec<(&'static str, RoleTally)>,
+    /// Workers that acknowledgements are for, each apart, if each is for all of its cluster.
+    pub acks_due: u64,
+    /// Workers that they came to, and those that came with the Ethernet address of another.
+    pub acks_seen: u64,
+    pub acks_elsewhere: u64,
 }
 
 impl RealOutcome {
@@ -112,6 +188,9 @@ impl RealOutcome {
             offered: None,
             frames: Vec::new(),
             tallies: Vec::new(),
+            acks_due: 0,
+            acks_seen: 0,
+            acks_elsewhere: 0,
         })
     }
 }

@@ -12,7 +12,7 @@ use pktgen_wire::wire::update::is_ack;
 
 use super::attached::Attached;
 use super::feed::{Chunk, Chunks, SKIPPED};
-use super::{RealOutcome, RoleTally, Shared, first_late, tell_lost};
+use super::{AckTally, Beside, RealOutcome, RoleTally, Shared, first_late, tell_lost};
 use crate::frame::{BURST, Frame};
 use crate::live::LaneFeed;
 use crate::steer::{COPIES, Copies, Follower};
@@ -78,12 +78,15 @@ pub(super) struct Pump {
     bytes: u64,
     listened: u64,
     acks: u64,
+    copies: AckTally,
     foreign: u64,
     first: Option<Time>,
     /// How late the first was, where deadlines mean something.
     first_late: Option<Time>,
     last: Time,
     last_bytes: u64,
+    /// How much longer frames are on the cable.
+    beside: Option<Beside>,
     /// Times at which the feeder was not ready.
     starved: u64,
     /// Times at which the wire took nothing.
@@ -92,7 +95,7 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    pub(super) fn new(wire: Box<dyn Wire>, chunks: Chunks, steered: Option<Follower>) -> Self {
+    pub(super) fn new(wire: Box<dyn Wire>, chunks: Chunks, steered: Option<Follower>, copies: AckTally) -> Self {
         Pump {
             wire,
             chunks,
@@ -103,11 +106,13 @@ impl Pump {
             bytes: 0,
             listened: 0,
             acks: 0,
+            copies,
             foreign: 0,
             first: None,
             first_late: None,
             last: 0,
             last_bytes: 0,
+            beside: None,
             starved: 0,
             full_waits: 0,
             fault: None,
@@ -249,6 +254,9 @@ impl Pump {
                 continue;
             }
             let count = chunk.frames[at..].iter().take(most).take_while(|frame| frame.t <= reach).count();
+            if self.beside.is_none() {
+                self.measure(chunk, at);
+            }
             let sent = self.offer(chunk, at, count)?;
             let taken = sent.taken;
             chunk.sent[at..at + taken].fill(now);
@@ -299,6 +307,14 @@ impl Pump {
         }
     }
 
+    /// How much longer frames are on the cable: those of a schedule are of one kind.
+    #[cold]
+    fn measure(&mut self, chunk: &Chunk, at: usize) {
+        let Some(pool) = &chunk.pool else { return };
+        let frame = pool.frame(&chunk.frames[at]);
+        self.beside = Some(Beside::of(self.wire.on_cable(frame).len(), frame.len()));
+    }
+
     /// Submits `count` frames from `at` on.
     fn offer(&mut self, chunk: &Chunk, at: usize, count: usize) -> Result<Submitted> {
         let frames = &chunk.frames[at..at + count];
@@ -340,11 +356,14 @@ impl Pump {
     /// Takes what came back: an open loop counts it.
     fn listen(&mut self) -> Result<usize> {
         self.listened = self.sent;
-        let (acks, foreign, mut heard) = (&mut self.acks, &mut self.foreign, 0);
+        let (acks, copies, foreign, mut heard) = (&mut self.acks, &mut self.copies, &mut self.foreign, 0);
         for _ in 0..LISTEN_BURSTS {
             let found =
                 self.wire.receive(BURST, &mut |arrival| match arrival.bytes.get(HEAD..).is_some_and(is_ack) {
-                    true => *acks += 1,
+                    true => {
+                        *acks += 1;
+                        copies.count(arrival.bytes);
+                    }
                     false => *foreign += 1,
                 })?;
             heard += found.frames;
@@ -364,9 +383,10 @@ pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 
     }
     let sent: u64 = pumps.iter().map(|pump| pump.sent).sum();
     if let Some(last) = pumps.iter().filter(|pump| pump.sent > 0).max_by_key(|pump| pump.last) {
-        let bytes = pumps.iter().map(|pump| pump.bytes).sum::<u64>();
+        let beside = last.beside.unwrap_or_default();
+        let bytes = beside.with_all(pumps.iter().map(|pump| pump.bytes).sum::<u64>(), sent);
         let first = pumps.iter().filter_map(|pump| pump.first).min();
-        let (last_bytes, last) = (last.last_bytes, last.last);
+        let (last_bytes, last) = (beside.with(last.last_bytes), last.last);
         super::rate(RoleTally { frames: sent, bytes, last_bytes, first, last }, outcome);
     } else {
         outcome.offered = Some(RoleTally::default());
@@ -376,6 +396,7 @@ pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 
     let (several, mut total) = (pumps.len() > 1, WireCounters::default());
     for (queue, pump) in pumps.iter_mut().enumerate() {
         outcome.counters.acks_received += pump.acks;
+        pump.copies.add_to(outcome);
         outcome.counters.foreign += pump.foreign;
         outcome.faults.extend(pump.fault.take());
         let notes = pump.wire.notes().into_iter();

@@ -9,11 +9,11 @@ use pktgen_wire::wire::update::digest;
 
 use super::frames::{Noted, Waiting};
 use super::shared::PATIENCE;
-use super::{LOOK, RealOutcome, RoleTally, Shared, lost};
+use super::{Beside, LOOK, RealOutcome, RoleTally, Shared, lost, members};
 use crate::capture::ServerRows;
 use crate::driver::admit::admit;
 use crate::endpoint::{Facts, Host, Server};
-use crate::frame::{BURST, Frame, Pool};
+use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::live::{Delivered, Feed};
 use crate::transport::{Found, Wire};
 
@@ -34,6 +34,11 @@ pub(super) struct ServerRole<'a> {
     /// Time that it worked.
     busy: Time,
     tally: RoleTally,
+    /// How much longer what was received last is on the cable.
+    beside: Beside,
+    /// Members by cluster, and those that what was sent is for.
+    members: Vec<u32>,
+    acks_due: u64,
     /// When losses were last looked at.
     looked: Time,
     /// Where live statistics are published, if they are.
@@ -50,6 +55,9 @@ impl<'a> ServerRole<'a> {
     ) -> Self {
         ServerRole {
             server,
+            members: members(&facts.workers),
+            acks_due: 0,
+            beside: Beside::default(),
             facts,
             wire,
             waiting: Waiting::new(),
@@ -77,10 +85,11 @@ impl<'a> ServerRole<'a> {
         loop {
             let now = shared.clock.now();
             let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.host.foreign, &self.facts);
-            let noted = &mut self.noted;
+            let (noted, beside) = (&mut self.noted, &mut self.beside);
             let Found { frames: found, ended } =
                 self.wire.receive(BURST, &mut |arrival| match admit(arrival.bytes, pool, facts) {
                     Some(frame) => {
+                        *beside = Beside::of(arrival.len, usize::from(frame.len));
                         if let Some(noted) = noted {
                             noted.keep(frame.buffer, arrival.stamp_ns);
                         }
@@ -91,7 +100,7 @@ impl<'a> ServerRole<'a> {
             if found > 0 {
                 let now = shared.clock.now();
                 self.batch.iter_mut().for_each(|frame| frame.t = now);
-                self.tally.burst(now, &self.batch);
+                self.tally.burst(now, &self.batch, self.beside);
                 self.server.on_burst(self.facts.server, &self.batch, &mut self.pool, &mut self.host);
                 self.batch.clear();
                 self.busy += shared.clock.now() - now;
@@ -135,6 +144,9 @@ impl<'a> ServerRole<'a> {
     fn record(&mut self) -> Result<()> {
         for outgoing in self.host.outgoing.drain(..) {
             self.counters.downlink_bytes += u64::from(outgoing.frame.len);
+            if outgoing.frame.kind == Kind::Control {
+                self.acks_due += self.members.get(usize::from(outgoing.frame.cluster)).copied().map_or(0, u64::from);
+            }
             self.waiting.push(outgoing.frame, ());
         }
         for delivery in self.host.deliveries.drain(..) {
@@ -142,6 +154,7 @@ impl<'a> ServerRole<'a> {
             let payload = self.pool.payload(&frame);
             let values = self.facts.protocol.values(payload);
             row.digest = Some(digest(values));
+            row.bytes = self.beside.with(u64::from(row.bytes)) as u32;
             self.packets += 1;
             self.counters.bytes_received += u64::from(row.bytes);
             let elements = self.facts.protocol.elements(row.packet, values) * u64::from(row.count);
@@ -175,6 +188,7 @@ impl<'a> ServerRole<'a> {
             outcome.faults.extend(end.unfinished.map(|why| Fault::Unfinished { why }));
         }
         outcome.tallies.push(("server", self.tally));
+        outcome.acks_due += self.acks_due;
         lost("server", self.wire.as_mut(), outcome);
     }
 }

@@ -17,7 +17,7 @@ use super::pump::{self, Pump};
 use super::roles::Placement;
 use super::server::ServerRole;
 use super::workers::WorkersRole;
-use super::{Progress, RealOutcome, Roles, Serve, Shared, thread};
+use super::{AckTally, Progress, RealOutcome, Roles, Serve, Shared, thread};
 use crate::capture::{RunDir, WorkerRows};
 use crate::clock::RunClock;
 use crate::endpoint::Facts;
@@ -214,6 +214,7 @@ fn pumps(
     lanes: impl ExactSizeIterator<Item = (Box<dyn Wire>, Chunks)>,
     steering: Option<&Steering>,
     dated: Option<usize>,
+    acks: &AckTally,
 ) -> Vec<Pump> {
     let mut followers = steering.map_or_else(Vec::new, |steering| steering.followers(lanes.len() + 1));
     // The last is the first to know of a change.
@@ -222,7 +223,7 @@ fn pumps(
         Some(frame_bytes) => it.dating(frame_bytes),
         None => it,
     });
-    lanes.map(|(wire, chunks)| Pump::new(wire, chunks, followers.next())).collect()
+    lanes.map(|(wire, chunks)| Pump::new(wire, chunks, followers.next(), acks.clone())).collect()
 }
 
 /// Begins the run's time, or takes that of the file that is read.
@@ -280,7 +281,8 @@ impl<'a> RunRoles<'a> {
             (Some((mut feeder, chunks)), _, lanes) => {
                 let dated = (facts.protocol.format == FORMAT).then_some(frame_bytes);
                 feeder.write_aside(aside);
-                let mut pumps = pumps(&mut feeder, lanes.into_iter().zip(chunks), order.steering, dated);
+                let acks = AckTally::of(&facts.workers);
+                let mut pumps = pumps(&mut feeder, lanes.into_iter().zip(chunks), order.steering, dated, &acks);
                 pumps.iter_mut().zip(attached.into_iter().flatten()).for_each(|(pump, own)| pump.attach(own));
                 Some(Senders::Open(Box::new(feeder), pumps, sides.workers))
             }

@@ -9,11 +9,11 @@ use pktgen_core::Result;
 use pktgen_core::record::{Counters, Fault, Sent};
 use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_wire::wire::frame::HEAD;
-use pktgen_wire::wire::update::digest;
+use pktgen_wire::wire::update::{digest, is_ack};
 
 use super::frames::Waiting;
 use super::shared::PATIENCE;
-use super::{RealOutcome, RoleTally, Shared, first_late, histogram, lost, rate};
+use super::{AckTally, Beside, RealOutcome, RoleTally, Shared, first_late, histogram, lost, rate};
 use crate::capture::WorkerRows;
 use crate::driver::admit::admit;
 use crate::endpoint::{Delivery, Facts, Host, Workers};
@@ -57,6 +57,10 @@ pub(super) struct WorkersRole<'a> {
     cut: bool,
     flushed: bool,
     last_bytes: u64,
+    /// How much longer on the cable updates are, and what was received last.
+    beside: Option<Beside>,
+    beside_received: Beside,
+    acks: AckTally,
     counters: Counters,
     /// Where live statistics are published: what is sent and, where results end here, of those.
     shown: Option<(Arc<SentBy>, Option<Feed>)>,
@@ -74,6 +78,7 @@ impl<'a> WorkersRole<'a> {
         facts: Facts,
     ) -> Result<Self> {
         Ok(WorkersRole {
+            acks: AckTally::of(&facts.workers),
             facts,
             counters: Counters::default(),
             workers,
@@ -96,6 +101,8 @@ impl<'a> WorkersRole<'a> {
             cut: false,
             flushed: false,
             last_bytes: 0,
+            beside: None,
+            beside_received: Beside::default(),
             shown: None,
             cap: None,
         })
@@ -206,6 +213,7 @@ impl<'a> WorkersRole<'a> {
             let payload = &bytes[HEAD..];
             let values = self.facts.protocol.values(payload);
             row.digest = Some(digest(values));
+            row.bytes = self.beside_received.with(u64::from(row.bytes)) as u32;
             self.counters.packets_received += 1;
             self.counters.bytes_received += u64::from(row.bytes);
             self.counters.accepted += u64::from(row.accepted);
@@ -240,6 +248,12 @@ impl<'a> WorkersRole<'a> {
             }
             self.pool.release(frame.buffer);
             self.skipped += 1;
+        }
+        if self.beside.is_none()
+            && let Some((frame, Some(_))) = self.waiting.head()
+        {
+            let bytes = self.pool.frame(frame);
+            self.beside = Some(Beside::of(self.wire.on_cable(bytes).len(), bytes.len()));
         }
         // Just before the call that submits.
         let t_sent = shared.clock.now();
@@ -284,9 +298,16 @@ impl<'a> WorkersRole<'a> {
 
     fn hear(&mut self, shared: &Shared, stopped: bool) -> Result<usize> {
         let (pool, batch, host, facts) = (&mut self.pool, &mut self.batch, &mut self.host, &self.facts);
+        let (acks, beside) = (&mut self.acks, &mut self.beside_received);
         let Found { frames: heard, .. } =
             self.wire.receive(BURST, &mut |arrival| match admit(arrival.bytes, pool, facts) {
-                Some(frame) => batch.push(frame),
+                Some(frame) => {
+                    *beside = Beside::of(arrival.len, usize::from(frame.len));
+                    if is_ack(pool.payload(&frame)) {
+                        acks.count(arrival.bytes);
+                    }
+                    batch.push(frame);
+                }
                 None => host.foreign += 1,
             })?;
         if heard > 0 {
@@ -324,8 +345,11 @@ impl<'a> WorkersRole<'a> {
         outcome.faults.extend(end.faults(!self.cut && !outcome.interrupted));
         outcome.faults.extend(end.failure.map(|why| Fault::WorkersStopped { why }));
         let first = (self.sent > 0).then_some(self.first);
-        let (last_bytes, last) = (self.last_bytes, self.last_update);
-        rate(RoleTally { frames: self.sent, bytes: self.bytes, last_bytes, first, last }, outcome);
+        self.acks.add_to(outcome);
+        let (beside, last) = (self.beside.unwrap_or_default(), self.last_update);
+        let (bytes, last_bytes) =
+            (beside.with_all(self.bytes, self.sent), beside.with_all(self.last_bytes, self.sent.min(1)));
+        rate(RoleTally { frames: self.sent, bytes, last_bytes, first, last }, outcome);
         first_late(self.first_late, outcome);
         lost("workers", self.wire.as_mut(), outcome);
     }

@@ -36,6 +36,7 @@ use crate::dialect::{DialectKind, Dialects, Traffic};
 
 pub use pktgen_engine::driver::fates::{FaultStreams, Faults, FrameFault};
 pub use plan::{MiddlewarePlan, wrap};
+pub(crate) use rate_limit::HELD_SHARE;
 pub use readdress::Outer;
 
 /// A run, as far as a wrapper has to know it.

@@ -175,7 +175,7 @@ impl Filter for Translated {
             match dialect.inward(arrival.bytes, now, incoming) {
                 Some(len) => {
                     *translated += 1;
-                    each(Arrival { bytes: &incoming[..len], len, ..arrival });
+                    each(Arrival { bytes: &incoming[..len], ..arrival });
                 }
                 None => {
                     *others += 1;
@@ -253,7 +253,7 @@ mod tests {
         let mut heard = Vec::new();
         let each = &mut |arrival: Arrival| heard.push((arrival.bytes.to_vec(), arrival.len, arrival.lost));
         assert_eq!(wire.receive(9, each).unwrap().frames, 2);
-        assert_eq!((heard[0].0.len(), heard[0].1, heard[0].2), (one.len(), one.len(), true));
+        assert_eq!((heard[0].0.len(), heard[0].1, heard[0].2), (one.len(), sent[0].len(), true));
         assert_eq!(heard[1], (other, 60, false));
         assert_eq!(wire.mode(), "memory; strict layouts");
         assert_eq!(wire.notes()[1].1, "1 frames arrived in the strict layout, 1 in another");

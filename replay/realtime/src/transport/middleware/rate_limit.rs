@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pktgen_core::config::{KeyTables, Section, settings};
+use pktgen_core::config::{FromValue, KeyTables, Section, Value, settings};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{SECOND, Time};
 use pktgen_core::units::{Rate, Size};
@@ -26,11 +26,30 @@ impl Named for RateLimit {
     }
 }
 
+/// Fact that says in which share of the time in which workers sent the limit held frames back.
+pub(crate) const HELD_SHARE: &str = "limit.held_share";
+
+/// A rate, or none.
+struct Limiting(Option<Rate>);
+
+impl FromValue for Limiting {
+    fn takes() -> String {
+        format!("{}, or none", Rate::takes())
+    }
+
+    fn from_value(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Text(text) if text == "none" => Ok(Limiting(None)),
+            other => Rate::from_value(other).map(|rate| Limiting(Some(rate))),
+        }
+    }
+}
+
 settings! {
     /// What it reads from `[transport]`.
     keys Settings {
-        /// Rate that the workers' end does not exceed; without it there is no limit.
-        limit: Option<Rate>;
+        /// Rate that the workers' end does not exceed; `none`: there is no limit.
+        limit: Option<Limiting> said "\"none\"";
         /// Size of the token bucket.
         limit_burst: Size = "64KiB";
         /// What each frame counts for beside its bytes.
@@ -48,7 +67,7 @@ impl Middleware for RateLimit {
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
-        let Some(rate) = Settings::limit(section)? else { return Ok(None) };
+        let Some(Limiting(Some(rate))) = Settings::limit(section)? else { return Ok(None) };
         if rate.bps() == 0 {
             return Err(Error::config(format!(
                 "{}: with {rate} nothing is ever sent; give a rate above 0, or leave the key out",
@@ -84,7 +103,7 @@ impl Layer for Limit {
             )));
         }
         let bucket = Bucket::full(self.rate, self.burst, site.clock.now());
-        Ok(Box::new(Filtered::new(wire, Limited { clock: site.clock.clone(), limit: *self, bucket, cut: 0 })))
+        Ok(Box::new(Filtered::new(wire, Limited::new(site.clock.clone(), *self, bucket))))
     }
 }
 
@@ -135,9 +154,38 @@ struct Limited {
     bucket: Bucket,
     /// Calls of which the limit took less than was offered.
     cut: u64,
+    /// Time in which frames waited for the limit, and since when they do.
+    held: Time,
+    since: Option<Time>,
+    /// When frames left, first and last.
+    first: Option<Time>,
+    last: Time,
 }
 
 impl Limited {
+    fn new(clock: RunClock, limit: Limit, bucket: Bucket) -> Self {
+        Limited { clock, limit, bucket, cut: 0, held: 0, since: None, first: None, last: 0 }
+    }
+
+    /// Counts the time in which frames wait.
+    fn watch(&mut self, now: Time, cut: bool) {
+        match (cut, self.since) {
+            (true, None) => self.since = Some(now),
+            (false, Some(since)) => {
+                self.held += now - since;
+                self.since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Share of the time from the first frame to the last in which frames waited.
+    fn held_share(&self) -> f64 {
+        let span = self.first.map_or(0, |first| self.last - first);
+        let held = self.held + self.since.map_or(0, |since| (self.last - since).max(0));
+        if span > 0 { (held as f64 / span as f64).min(1.0) } else { 0.0 }
+    }
+
     fn bits(&self, frame: &[u8]) -> u64 {
         frame.len() as u64 * 8 + self.limit.overhead.bits()
     }
@@ -145,15 +193,21 @@ impl Limited {
 
 impl Filter for Limited {
     fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Submitted> {
-        self.bucket.fill(self.clock.now());
+        let now = self.clock.now();
+        self.bucket.fill(now);
         let allowed = self.bucket.allows(frames.iter().map(|frame| self.bits(frame)));
         self.cut += u64::from(allowed < frames.len());
+        self.watch(now, allowed < frames.len());
         if allowed == 0 {
             return Ok(Submitted::default());
         }
         let sent = offer(&frames[..allowed])?;
         for frame in &frames[..sent.taken] {
             self.bucket.pay(self.bits(frame));
+        }
+        if sent.taken > 0 {
+            self.first.get_or_insert(now);
+            self.last = now;
         }
         Ok(sent)
     }
@@ -164,7 +218,10 @@ impl Filter for Limited {
     }
 
     fn notes(&mut self) -> Vec<(String, String)> {
-        vec![("limit.workers".into(), format!("{} calls were offered more than the limit let through", self.cut))]
+        vec![
+            ("limit.workers".into(), format!("{} calls were offered more than the limit let through", self.cut)),
+            (HELD_SHARE.into(), format!("{:.3}", self.held_share())),
+        ]
     }
 }
 
@@ -242,7 +299,10 @@ mod tests {
         let least = brings(begin, last) + depth - spilt - 2.0 * 1024.0 - 0.001 * BPS;
         assert!(bits > least, "{bits} bits are below {least}, {spilt} were spilt");
         assert_eq!(bench.lock().unwrap().sent.len(), sent);
-        assert!(wire.notes()[1].1.starts_with(&format!("{cut} calls")), "{:?}", wire.notes());
+        let notes = wire.notes();
+        assert!(notes[1].1.starts_with(&format!("{cut} calls")), "{notes:?}");
+        let share: f64 = notes[2].1.parse().unwrap();
+        assert!(notes[2].0 == HELD_SHARE && (0.0..=1.0).contains(&share) && share > 0.0, "{notes:?}");
     }
 
     #[test]
@@ -271,6 +331,7 @@ mod tests {
             RateLimit.read(&mut Section::of("transport", values), 0).map(|layer| layer.is_some())
         };
         assert!(!read(&[]).unwrap());
+        assert!(!read(&[("limit", "none".into())]).unwrap());
         assert!(read(&[("limit", "1Gbps".into())]).unwrap());
         assert!(read(&[("limit", "0bps".into())]).unwrap_err().to_string().contains("transport.limit"));
         let limit = Limit { rate: Rate::from_bps(1), burst: Size::from_bytes(130), overhead: Size::from_bytes(24) };

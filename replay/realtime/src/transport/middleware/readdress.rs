@@ -126,10 +126,7 @@ impl Filter for Readdressed {
     fn inward(&mut self, most: usize, fetch: &mut Fetch<'_>, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
         let Readdressed { translator, back, strange, .. } = self;
         fetch(most, &mut |arrival| match translator.inward(arrival.bytes, back) {
-            Some(len) => {
-                let shorter = arrival.bytes.len() - len;
-                each(Arrival { bytes: &back[..len], len: arrival.len - shorter, ..arrival });
-            }
+            Some(len) => each(Arrival { bytes: &back[..len], ..arrival }),
             None => {
                 strange[1] += 1;
                 each(arrival);

@@ -1,0 +1,137 @@
+//! What an experiment says of its device, and how what came stands to that.
+
+use pktgen_core::config::Document;
+use pktgen_core::record::{AckCopies, CarriedBits, DeviceLoad, Family};
+use pktgen_core::time::Time;
+use pktgen_core::topology::Role;
+
+use super::{Task, text};
+use crate::catalogue::Catalogue;
+use crate::driver::real_time::{RealOutcome, RoleTally, Roles};
+use crate::external::may_merge;
+use crate::plan::Plan;
+use crate::target::program::Expected;
+
+/// What the device of a run is there for.
+pub(super) fn expected(document: &Document, plan: &Plan, roles: Roles) -> Expected {
+    if plan.spec.transport.has_server && !roles.server {
+        return Expected::Elsewhere;
+    }
+    // Of updates in a layout without a head only lanes tell how many were merged.
+    let counted = plan.spec.lanes.is_some() || plan.spec.transport.dialect.is_none_or(|dialect| !dialect.headless);
+    of_program(document, plan)
+        .filter(|expected| counted || *expected != Expected::MergesUnderLoad)
+        .unwrap_or(Expected::Unknown)
+}
+
+/// What the program of `[target]` does where it works.
+fn of_program(document: &Document, plan: &Plan) -> Option<Expected> {
+    let program = text(document, "target.program", "forward");
+    let workers = plan.spec.workers.len() / plan.spec.workers.clusters().max(1);
+    let kind = plan.spec.catalogue.programs.iter().find(|kind| kind.name() == program);
+    kind.map(|kind| kind.expected(workers as u32))
+}
+
+/// What is said of a device without books between workers and a server of this process.
+pub(super) struct Declared {
+    /// Rate of the links towards the server.
+    link_bps: u64,
+    /// It merges updates of several workers that wait together.
+    merges: bool,
+    /// Acknowledgements go to all workers of a cluster; none if there are none.
+    group: Option<bool>,
+}
+
+impl Declared {
+    /// None where the device keeps books, or where this process has not both ends.
+    pub(super) fn of(plan: &Plan, task: &Task) -> Option<Declared> {
+        let spec = &plan.spec;
+        let both = task.roles.workers && task.roles.server && task.meeting.is_none();
+        if !both || !spec.is_external() || !spec.transport.has_server {
+            return None;
+        }
+        let topology = &plan.parts.topology;
+        let to_server =
+            topology.links.iter().filter(|link| matches!(topology.nodes[usize::from(link.to)].role, Role::Server));
+        let document = Document::parse(&spec.config, "config").ok()?;
+        let several = spec.workers.len() > spec.workers.clusters();
+        let merges =
+            several && may_merge(&spec.config) && of_program(&document, plan) == Some(Expected::MergesUnderLoad);
+        let grouped = spec.hardware.as_ref().is_some_and(|hardware| hardware.profile.planner.groups_acks());
+        Some(Declared {
+            link_bps: to_server.map(|link| link.rate.bps()).sum(),
+            merges,
+            group: (spec.family == Family::Updates && !spec.raw).then_some(grouped),
+        })
+    }
+
+    /// What was offered and what arrived beside it.
+    pub(super) fn load(&self, outcome: &RealOutcome) -> Option<DeviceLoad> {
+        let (_, arrived) = outcome.tallies.iter().find(|(role, _)| *role == "server")?;
+        let offered = outcome.offered.as_ref()?;
+        Some(DeviceLoad {
+            link_bps: self.link_bps,
+            offered: carried(offered),
+            arrived: carried(arrived),
+            merges: self.merges,
+        })
+    }
+
+    /// Acknowledgements and the workers that they came to; none where none was sent.
+    pub(super) fn acks(&self, outcome: &RealOutcome) -> Option<AckCopies> {
+        let (group, acks) = (self.group?, outcome.counters.acks_sent);
+        (acks > 0).then_some(AckCopies {
+            acks,
+            expected: if group { outcome.acks_due } else { acks },
+            seen: outcome.acks_seen,
+            elsewhere: outcome.acks_elsewhere,
+            group,
+        })
+    }
+}
+
+/// What a role counted on its cable.
+fn carried(tally: &RoleTally) -> CarriedBits {
+    let span: Time = tally.first.map_or(0, |first| tally.last - first);
+    CarriedBits { bits: tally.bytes.saturating_sub(tally.last_bytes) * 8, ps: span }
+}
+
+/// Returns whether the workers, of the experiment or of a variant, train in iterations.
+fn is_synchronous(catalogue: &Catalogue, document: &Document) -> bool {
+    let named = text(document, "endpoint.workers", "");
+    named.is_empty() && text(document, "workload.kind", "") == "dense"
+        || catalogue.workers.iter().any(|kind| kind.name() == named && kind.behaviour().synchronous)
+}
+
+/// What is shown of updates in a layout that does not say which of them a packet holds, where their lanes do.
+const LANES: [&str; 9] = [
+    "sent",
+    "received",
+    "unaccounted",
+    "loss",
+    "duplicates",
+    "damaged",
+    "sums_wrong",
+    "lanes_aggregation_mean",
+    "lanes_aom_mean/cluster",
+];
+
+/// What a report of runs shows where it is not said.
+pub(super) fn default_metrics(catalogue: &Catalogue, document: &Document) -> &'static [&'static str] {
+    if text(document, "target.kind", "software") == "external" && !is_synchronous(catalogue, document) {
+        let word = text(document, "transport.on_wire", "ours");
+        let headless = catalogue.dialects.iter().any(|dialect| dialect.word == word && dialect.headless);
+        let lanes = !["false", ""].contains(&&*text(document, "format.lanes", ""));
+        return match headless && lanes {
+            // Packets do not say which updates they hold: their lanes do.
+            true => &LANES,
+            false => {
+                &["sent", "received", "unaccounted", "loss", "duplicates", "damaged", "sums_wrong", "aom_mean/cluster"]
+            }
+        };
+    }
+    match is_synchronous(catalogue, document) {
+        true => &["iteration_time_mean", "over_ideal", "degraded_share", "sources_mean", "elements_per_s"],
+        false => &["received", "absorbed", "loss", "aom_mean/cluster", "aom_mean/worker"],
+    }
+}
