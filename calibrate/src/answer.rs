@@ -91,7 +91,7 @@ pub struct FoundTarget {
 
 /// See the module.
 #[derive(Debug, Clone, Serialize)]
-pub struct Answer {
+pub struct CalibrationAnswer {
     /// The best setting, as values of the parameters' keys.
     pub parameters: Vec<FoundParameter>,
     /// The targets.
@@ -143,7 +143,7 @@ pub fn calibrate(
     keys: &CalibrateKeys,
     twin: &mut dyn Twin,
     progress: Progress,
-) -> Result<Answer> {
+) -> Result<CalibrationAnswer> {
     let task = Task { space, targets, keys };
     let mut branches = search(task, twin, progress)?;
     let mut order: Vec<(f64, usize)> = Vec::new();
@@ -186,7 +186,7 @@ pub fn calibrate(
     let freedom = targets.len() as i64 - space.numbers().len() as i64;
     let distance = distance.unwrap_or(look.least);
     let together = distance <= most_by_chance(freedom);
-    Ok(Answer {
+    Ok(CalibrationAnswer {
         parameters: found.parameters(),
         conflict: if together { None } else { found.conflict(&targets_found) },
         targets: targets_found,

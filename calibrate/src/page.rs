@@ -9,7 +9,7 @@ use pktgen_report::plot::figure;
 use pktgen_report::report::{SCROLLS, STYLE};
 use serde_json::json;
 
-use crate::answer::{Answer, FoundParameter, FoundTarget, ParameterState};
+use crate::answer::{CalibrationAnswer, FoundParameter, FoundTarget, ParameterState};
 use crate::predict::Prediction;
 
 /// What a calibration is about.
@@ -30,7 +30,7 @@ pub struct Calibration {
     /// What a reader must know first.
     pub notes: Vec<String>,
     /// What was found.
-    pub answer: Answer,
+    pub answer: CalibrationAnswer,
     /// What was predicted.
     pub predictions: Vec<Prediction>,
 }
@@ -263,7 +263,7 @@ fn state(parameter: &FoundParameter) -> &'static str {
 }
 
 /// How far the nearest setting is with each value of a parameter.
-fn profile(parameter: &FoundParameter, answer: &Answer) -> Chart {
+fn profile(parameter: &FoundParameter, answer: &CalibrationAnswer) -> Chart {
     let least = parameter.profile.iter().map(|(_, distance)| *distance).fold(f64::INFINITY, f64::min);
     let most = 30.0 * answer.inflation;
     let points: Vec<(f64, f64)> =

@@ -1,6 +1,6 @@
 //! Calibrations of functions whose parameters are known.
 
-use crate::answer::{Answer, calibrate};
+use crate::answer::{CalibrationAnswer, calibrate};
 use crate::parameter::{NumberRange, Parameter, ParameterRange, Setting, Space};
 use crate::settings::CalibrateKeys;
 use crate::target::{PointLabels, TargetValue};
@@ -59,7 +59,7 @@ fn queue(setting: &[f64], seed: u64) -> Vec<f64> {
     vec![carried, delay, lost]
 }
 
-fn planted(truth: &[f64], repeats: u64, first: u64) -> (Answer, Vec<TargetValue>) {
+fn planted(truth: &[f64], repeats: u64, first: u64) -> (CalibrationAnswer, Vec<TargetValue>) {
     let space = Space {
         parameters: vec![numbers("rate", 10.0, 100.0), numbers("room", 2.0, 64.0), numbers("beside", 0.0, 40.0)],
     };

@@ -4,7 +4,7 @@ use pktgen_core::Result;
 use pktgen_core::config::{Document, Origin};
 use serde::Serialize;
 
-use crate::answer::Answer;
+use crate::answer::CalibrationAnswer;
 use crate::settings::PredictPoint;
 use crate::target::{PointLabels, TargetValue};
 use crate::twin::{Evaluated, Twin};
@@ -40,7 +40,7 @@ pub fn at_point(document: &Document, point: &PredictPoint) -> Result<Document> {
 
 /// Runs the settings that could be meant at a point.
 pub fn predict(
-    answer: &Answer,
+    answer: &CalibrationAnswer,
     targets: &[TargetValue],
     point: &PredictPoint,
     twin: &mut dyn Twin,

@@ -115,7 +115,7 @@ mod tests {
         let age = |metric: &'static str, value: Option<f64>| Line::new(metric, "ns", value).with("flow", "cluster");
         let lanes = age("lanes_aom_mean", Some(5e6));
         let shown = |own: Option<f64>| summary(&[age("aom_mean", own), lanes.clone()])[0].1.clone();
-        assert_eq!(shown(None), "mean 5.00 ms by cluster");
+        assert_eq!(shown(None), "mean 5 ms by cluster");
         assert_eq!(shown(Some(7e6)), "mean 7.00 ms by cluster");
     }
 
@@ -138,7 +138,7 @@ mod tests {
             ("updates", "9.0 % lost"),
             ("sums", "12 right, 0 wrong"),
             ("Age-of-Model", "mean 399.5 µs by cluster"),
-            ("worker to server", "median 51.2 µs, p99 1.25 ms"),
+            ("worker to server", "median 51.20 µs, p99 1.250 ms"),
         ];
         assert_eq!(summary(&lines), expected.map(|(about, text)| (about, text.to_owned())));
     }

@@ -388,7 +388,11 @@ fn json_and_lists_are_for_scripts() {
     }
     let keys = succeeds(dir, &["list", "programs", "--keys", "--json"]);
     let pool = keys.lines().find(|line| line.contains("\"switchml\"") && line.contains("\"pool\"")).expect("its key");
-    assert!(pool.contains("\"default\":\"512\"") && pool.contains("\"range\":\"1 to 8192\""), "{pool}");
+    assert!(
+        pool.contains("\"default\":\"512; of an external device: endpoint.pool\"")
+            && pool.contains("\"range\":\"1 to 8192\""),
+        "{pool}"
+    );
     let pool = succeeds(dir, &["list", "endpoints", "--keys"]);
     assert!(pool.contains("[default: 512; 1 to 8192]") && !pool.contains("programs"), "{pool}");
     refuses(dir, &["list", "formatz"], 2, &["did you mean \"formats\""]);

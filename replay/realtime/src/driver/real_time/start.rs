@@ -268,13 +268,8 @@ impl<'a> RunRoles<'a> {
             (order.plan.wire_bytes(frame_bytes), order.plan.outer.clone(), order.plan.dialect);
         let site =
             Site { clock: clock.clone(), seed: facts.seed, frame_max, folder: dir.path(), traffic, outer, dialect };
-        let wires = Wrapped::new(
-            &ends,
-            wires,
-            |end, wire| middleware::wrap(&order.plan.middleware, end, &site, wire),
-            frame_max,
-        )?;
-        let Wrapped { lanes, modes, mut wires } = wires;
+        let wrap = |end, wire| middleware::wrap(&order.plan.middleware, end, &site, wire);
+        let Wrapped { lanes, modes, mut wires } = Wrapped::new(&ends, wires, wrap, frame_max)?;
         let mut wire = || wires.next().ok_or_else(|| Error::Invalid("a wire is missing; please report this".into()));
         let sides = dir.sides()?;
         let workers = match (fed, reacting, lanes) {
