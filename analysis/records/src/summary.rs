@@ -116,7 +116,7 @@ mod tests {
         let lanes = age("lanes_aom_mean", Some(5e6));
         let shown = |own: Option<f64>| summary(&[age("aom_mean", own), lanes.clone()])[0].1.clone();
         assert_eq!(shown(None), "mean 5 ms by cluster");
-        assert_eq!(shown(Some(7e6)), "mean 7.00 ms by cluster");
+        assert_eq!(shown(Some(7e6)), "mean 7 ms by cluster");
     }
 
     #[test]
