@@ -323,7 +323,7 @@ impl AnswerParts<'_> {
         let moved = |i: usize| self.branch.effects.get(i).is_some_and(|of| of[k] > 2.0 * self.deviation(i));
         FoundParameter {
             name,
-            best: numbers.show(best),
+            best: numbers.show(end_shown(best, best)),
             interval: ends.iter().map(|end| numbers.show(end_shown(*end, best))).collect(),
             ends: Some(ends),
             width: high - low,
@@ -445,7 +445,7 @@ impl AnswerParts<'_> {
     }
 }
 
-/// An end with as many digits as the best value can use.
+/// A number with as many digits as the best value can use.
 fn end_shown(end: f64, best: f64) -> f64 {
     let size = end.abs().max(best.abs());
     if size == 0.0 {

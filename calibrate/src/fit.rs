@@ -7,7 +7,7 @@ use pktgen_core::record::Bound;
 use crate::cholesky::Cholesky;
 use crate::emulator::{Emulator, Region};
 use crate::noise::{KnownCovariance, Noise};
-use crate::target::{Known, TargetValue};
+use crate::target::TargetValue;
 use crate::twin::Evaluated;
 
 /// Most settings of a fit: those nearest to the middle of the region.
@@ -103,7 +103,7 @@ impl<'a> Fit<'a> {
     }
 
     /// Degrees of freedom of the variance of number `k` at a setting, by how much each target says of it (Welch, Satterthwaite): few
-    /// repeats tell little of their deviation.
+    /// repeats and few seeds tell little of their deviation.
     pub(crate) fn freedom(&self, shares: &[f64], k: usize) -> f64 {
         let n = self.targets.len();
         let width = self.region.0[k].1 - self.region.0[k].0;
@@ -119,10 +119,8 @@ impl<'a> Fit<'a> {
             let variance = self.known.whole[i * n + i].max(f64::MIN_POSITIVE);
             let says = slope * slope / variance;
             whole += says;
-            if let Known::Repeats { n: runs, .. } = self.targets[i].known
-                && runs > 1
-            {
-                parts += (says * self.known.of_values[i] / variance).powi(2) / (runs - 1) as f64;
+            for (part, freedom) in &self.known.variances[i] {
+                parts += (says * part / variance).powi(2) / freedom;
             }
         }
         if parts > 0.0 { (whole * whole / parts).max(1.0) } else { f64::INFINITY }

@@ -15,6 +15,8 @@ pub(crate) struct Noise {
     pub(crate) seeds: usize,
     /// For each target the part of its variance that a seed does not have in common at all settings.
     pub(crate) own: Vec<f64>,
+    /// Settings that tell it.
+    settings: usize,
 }
 
 impl Noise {
@@ -39,18 +41,41 @@ impl Noise {
         let mut covariance = vec![0.0; targets * targets];
         for i in 0..targets {
             for j in 0..=i {
-                let shrunk = if i == j { 1.0 } else { SHRUNK };
-                let value = shrunk * sums[i * targets + j] / counts[i * targets + j].max(1.0);
+                let value = sums[i * targets + j] / counts[i * targets + j].max(1.0);
                 covariance[i * targets + j] = value;
                 covariance[j * targets + i] = value;
             }
         }
         let own = (0..targets).map(|target| own(evaluated, target)).collect();
-        Noise { covariance, seeds, own }
+        let mut noise = Noise { covariance, seeds, own, settings: evaluated.len() };
+        noise.shrink(targets);
+        noise
+    }
+
+    /// Correlations of a few degrees of freedom are mostly chance, and would make some combination of metrics look well known.
+    fn shrink(&mut self, targets: usize) {
+        let freedom: Vec<f64> = (0..targets).map(|i| self.freedom(i, targets)).collect();
+        for i in 0..targets {
+            for j in 0..targets {
+                if i != j {
+                    let least = freedom[i].min(freedom[j]);
+                    let sure = if least.is_finite() { least / (least + targets as f64) } else { 1.0 };
+                    self.covariance[i * targets + j] *= SHRUNK * sure;
+                }
+            }
+        }
     }
 
     fn variance(&self, i: usize, targets: usize) -> f64 {
         self.covariance[i * targets + i]
+    }
+
+    /// Degrees of freedom of a target's variance: what seeds have in common at all settings is known from the seeds of one.
+    fn freedom(&self, i: usize, targets: usize) -> f64 {
+        let (whole, own) = (self.variance(i, targets), self.own[i].min(self.variance(i, targets)));
+        let seeds = self.seeds.max(2) as f64 - 1.0;
+        let parts = (whole - own).powi(2) / seeds + own.powi(2) / (seeds * self.settings.max(1) as f64);
+        if parts > 0.0 { (whole * whole / parts).max(1.0) } else { f64::INFINITY }
     }
 
     /// Covariance of what is known of the targets, before any emulator: of their values, and of the twin's mean over its seeds.
@@ -89,13 +114,26 @@ impl Noise {
                 (1.0 - anew * seeds / self.variance(i, n).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0).sqrt()
             })
             .collect();
-        let of_repeats = (0..n).map(|i| values[i * n + i]).collect();
+        let variances = (0..n)
+            .map(|i| {
+                let seeds_part = common[i] * common[i] * self.variance(i, n) / seeds;
+                match targets[i].known {
+                    Known::Repeats { n: runs, .. } if runs > 1 => {
+                        vec![(values[i * n + i], runs as f64 - 1.0), (seeds_part, self.freedom(i, n))]
+                    }
+                    Known::Repeats { .. } => vec![(seeds_part, self.freedom(i, n))],
+                    Known::Once | Known::Printed { .. } => {
+                        vec![(self.variance(i, n) + seeds_part, self.freedom(i, n))]
+                    }
+                }
+            })
+            .collect();
         let mut whole = values;
         for i in 0..n {
             (0..n).for_each(|j| whole[i * n + j] += common[i] * common[j] * self.covariance[i * n + j] / seeds);
             whole[i * n + i] += floors[i] * floors[i];
         }
-        KnownCovariance { whole, of_values: of_repeats }
+        KnownCovariance { whole, variances }
     }
 }
 
@@ -104,8 +142,8 @@ impl Noise {
 pub(crate) struct KnownCovariance {
     /// All of it.
     pub(crate) whole: Vec<f64>,
-    /// Variances of the targets' own values.
-    pub(crate) of_values: Vec<f64>,
+    /// For each target the parts of its variance that are estimates, each with its degrees of freedom.
+    pub(crate) variances: Vec<Vec<(f64, f64)>>,
 }
 
 /// The variance of a target over seeds, without what each seed adds at all settings alike.
@@ -144,7 +182,8 @@ mod tests {
         let all = [one([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]), one([[101.0, 102.0, 103.0], [5.0, 15.0, 25.0]])];
         let noise = Noise::of(2, &all.iter().collect::<Vec<_>>());
         assert_eq!((noise.covariance[0], noise.covariance[3], noise.seeds), (1.0, 100.0, 3));
-        assert!((noise.covariance[1] - 9.5).abs() < 1e-12);
+        // Of two degrees of freedom a half, of two targets.
+        assert!((noise.covariance[1] - 4.75).abs() < 1e-12);
         let target = |known| TargetValue {
             metric: "m".into(),
             at: PointLabels::new(),

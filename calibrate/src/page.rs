@@ -265,7 +265,7 @@ fn state(parameter: &FoundParameter) -> &'static str {
 /// How far the nearest setting is with each value of a parameter.
 fn profile(parameter: &FoundParameter, answer: &CalibrationAnswer) -> Chart {
     let least = parameter.profile.iter().map(|(_, distance)| *distance).fold(f64::INFINITY, f64::min);
-    let most = 30.0 * answer.inflation;
+    let most = 10.0 * answer.inflation;
     let points: Vec<(f64, f64)> =
         parameter.profile.iter().map(|(x, distance)| (*x, (distance - least).min(most))).collect();
     let ends = parameter.ends.map_or(Vec::new(), |ends| ends.map(|end| (end, 0.0)).to_vec());
@@ -286,7 +286,8 @@ fn profile(parameter: &FoundParameter, answer: &CalibrationAnswer) -> Chart {
 
 fn table<const N: usize>(title: &str, rows: &[[String; N]], out: &mut String) {
     let cells = |row: &[String; N], tag: &str| -> String {
-        row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect()
+        let class = |i: usize| if i == 0 { "" } else { " class=\"n\"" };
+        row.iter().enumerate().map(|(i, cell)| format!("<{tag}{}>{}</{tag}>", class(i), escape(cell))).collect()
     };
     // Writing to a String cannot fail.
     let _ = writeln!(out, "<h2>{title}</h2>\n{SCROLLS}<div class=\"scroll\"><table>");

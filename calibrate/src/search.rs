@@ -263,7 +263,7 @@ pub(crate) fn measured(targets: &[TargetValue], place: &Place, known: &[f64]) ->
 
 /// For each target how far each number moves it over the region, at settings all over it.
 fn effects(fit: &Fit, asked: &[(f64, Vec<f64>)]) -> Vec<Vec<f64>> {
-    let targets = fit.known.of_values.len();
+    let targets = fit.known.variances.len();
     let bases: Vec<&Vec<f64>> = asked.iter().step_by((asked.len() / 40).max(1)).map(|(_, at)| at).collect();
     let of = |target: usize, k: usize| {
         let span = |base: &&Vec<f64>| {
@@ -361,7 +361,9 @@ fn floors(task: Task, branches: &mut [Branch]) -> Result<()> {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let spread = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt();
         let floor = task.keys.discrepancy * target.value.abs().max(spread);
-        let least = 1e-9 * target.value.abs().max(spread).max(f64::MIN_POSITIVE.sqrt());
+        let size = target.value.abs().max(spread);
+        // What is 0 at every setting, as it should be, says nothing at any scale.
+        let least = if size > 0.0 { 1e-9 * size } else { 1.0 };
         branches.iter_mut().for_each(|branch| branch.floors[i] = floor.max(least));
     }
     Ok(())

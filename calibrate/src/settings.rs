@@ -11,7 +11,7 @@ settings! {
     #[derive(Debug, Clone, Copy)]
     pub struct CalibrateKeys {
         /// Runs of each setting and point, with the same seeds everywhere: those of the sweep, and the ones that follow.
-        seeds: u32 = 3 in 1..=1000, "two tell how much runs differ";
+        seeds: u32 = 5 in 1..=1000, "two tell how much runs differ";
         /// Most settings that are run.
         settings: u32 = 200 in 1..=100_000;
         /// Share of a target's value by which the experiment may differ from what it stands for, whatever its settings.
