@@ -177,8 +177,26 @@ fn a_device_goes_as_shown() {
     match said {
         Err(why) => skip(Need::Netns, page, why),
         Ok(said) if !said.status.success() => skip(Need::Netns, page, String::from_utf8_lossy(&said.stderr)),
-        Ok(_) => check(page, &ROOT, |old, new| words(old) == words(new) || undecided(page, old, new)),
+        Ok(_) => check(page, &ROOT, |old, new| {
+            let (old, new) = (old, &without_lost_acks(page, new));
+            words(old).trim_end() == words(new).trim_end() || undecided(page, old, new)
+        }),
     }
+}
+
+/// A disturbed machine loses acknowledgements now and then, and the run says so; the page has none of that.
+fn without_lost_acks(page: &str, new: &str) -> String {
+    let (mut kept, mut inside, mut cut) = (Vec::new(), false, false);
+    for line in new.lines() {
+        inside = line.starts_with("Caution, ") && line.contains(" runs: acknowledgements: ")
+            || inside && line.starts_with("  ");
+        cut |= inside;
+        kept.extend((!inside).then_some(line));
+    }
+    if cut {
+        skip(Need::Cores, &format!("acknowledgements of {page}"), "some were lost beside other work");
+    }
+    kept.join("\n")
 }
 
 /// Whether the pages differ only in that five seeds of a disturbed machine decide nothing; then the verdict is skipped.
