@@ -178,23 +178,19 @@ fn a_device_goes_as_shown() {
         Err(why) => skip(Need::Netns, page, why),
         Ok(said) if !said.status.success() => skip(Need::Netns, page, String::from_utf8_lossy(&said.stderr)),
         Ok(_) => check(page, &ROOT, |old, new| {
-            let (old, new) = (old, &without_lost_acks(page, new));
+            let (old, new) = (old, &without_lost_acks(new));
             words(old).trim_end() == words(new).trim_end() || undecided(page, old, new)
         }),
     }
 }
 
-/// A disturbed machine loses acknowledgements now and then, and the run says so; the page has none of that.
-fn without_lost_acks(page: &str, new: &str) -> String {
-    let (mut kept, mut inside, mut cut) = (Vec::new(), false, false);
+/// Runs in real time lose acknowledgements now and then, and say so; the page has one of those that lost none.
+fn without_lost_acks(new: &str) -> String {
+    let (mut kept, mut inside) = (Vec::new(), false);
     for line in new.lines() {
         inside = line.starts_with("Caution, ") && line.contains(" runs: acknowledgements: ")
             || inside && line.starts_with("  ");
-        cut |= inside;
         kept.extend((!inside).then_some(line));
-    }
-    if cut {
-        skip(Need::Cores, &format!("acknowledgements of {page}"), "some were lost beside other work");
     }
     kept.join("\n")
 }
