@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::answer::{CalibrationAnswer, FoundParameter, FoundTarget, ParameterState};
 use crate::predict::Prediction;
+use crate::target::named;
 
 /// What a calibration is about.
 #[derive(Debug, Clone)]
@@ -88,7 +89,7 @@ impl Calibration {
             }
         }
         for target in answer.targets.iter().filter(|target| target.says_nothing) {
-            out.push(format!("{}: no parameter moves it by more than its noise", named(target)));
+            out.push(format!("{}: no parameter moves it by more than its noise", named(&target.metric, &target.at)));
         }
         for (a, b, correlation) in &answer.tied {
             out.push(format!("{a} and {b} are known together only (correlation {correlation:.2})"));
@@ -117,7 +118,7 @@ impl Calibration {
             let unit = self.unit(&it.metric);
             let twin = it.twin.map_or("–".to_owned(), |twin| show(unit, twin));
             let off = it.off.map_or("–".to_owned(), |off| format!("{off:+.1}"));
-            [named(it), show(unit, it.value), twin, off]
+            [named(&it.metric, &it.at), show(unit, it.value), twin, off]
         };
         let head = ["target", "value", "twin", "off, in deviations"].map(str::to_owned);
         std::iter::once(head).chain(self.answer.targets.iter().map(row)).collect()
@@ -131,9 +132,7 @@ impl Calibration {
             let ends = |ends: Option<[f64; 2]>| {
                 ends.map_or("–".to_owned(), |[low, high]| format!("{} to {}", show(unit, low), show(unit, high)))
             };
-            let at: Vec<_> = it.at.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-            let metric = if at.is_empty() { it.metric.clone() } else { format!("{} ({})", it.metric, at.join(", ")) };
-            [it.point.clone(), metric, number(it.value), ends(it.mean), ends(it.run)]
+            [it.point.clone(), named(&it.metric, &it.at), number(it.value), ends(it.mean), ends(it.run)]
         };
         let head = ["point", "metric", "twin", "95 % of the mean", "95 % of one run"].map(str::to_owned);
         std::iter::once(head).chain(self.predictions.iter().map(row)).collect()
@@ -236,12 +235,6 @@ impl Calibration {
         }
         charts
     }
-}
-
-/// How a target is called.
-fn named(target: &FoundTarget) -> String {
-    let at: Vec<_> = target.at.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-    if at.is_empty() { target.metric.clone() } else { format!("{} ({})", target.metric, at.join(", ")) }
 }
 
 fn interval(parameter: &FoundParameter) -> String {

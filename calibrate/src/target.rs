@@ -49,8 +49,7 @@ pub enum Known {
 impl TargetValue {
     /// How it is called: the metric, and the point.
     pub fn name(&self) -> String {
-        let at: Vec<_> = self.at.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-        if at.is_empty() { self.metric.clone() } else { format!("{} ({})", self.metric, at.join(", ")) }
+        named(&self.metric, &self.at)
     }
 
     /// Of published rows: every value of every row.
@@ -142,7 +141,7 @@ impl WantedTarget {
 
     /// The target, with what `found` has of it.
     fn with(&self, found: Option<&TargetValue>) -> Result<TargetValue> {
-        let name = TargetValue { at: self.at.clone(), ..TargetValue::named(&self.metric) }.name();
+        let name = named(&self.metric, &self.at);
         let Some(value) = self.value.or(found.map(|target| target.value)) else {
             return Err(Error::config(format!(
                 "target {name} has no value: nothing that --to names has one; write value = in [[calibrate.targets]], or take it out"
@@ -157,13 +156,6 @@ impl WantedTarget {
         let at = found.map_or(&self.at, |target| &target.at).clone();
         let bound = found.and_then(|target| target.bound);
         Ok(TargetValue { metric: self.metric.clone(), at, value, bound, known, weight: self.weight })
-    }
-}
-
-impl TargetValue {
-    fn named(metric: &str) -> Self {
-        let (at, known) = (PointLabels::new(), Known::Once);
-        TargetValue { metric: metric.to_owned(), at, value: 0.0, bound: None, known, weight: 1.0 }
     }
 }
 
@@ -197,6 +189,12 @@ pub fn choose(wanted: &[WantedTarget], found: Vec<TargetValue>) -> Result<Vec<Ta
         }
     }
     Ok(targets)
+}
+
+/// A metric and its point, in words.
+pub(crate) fn named(metric: &str, at: &PointLabels) -> String {
+    let at: Vec<_> = at.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+    if at.is_empty() { metric.to_owned() } else { format!("{metric} ({})", at.join(", ")) }
 }
 
 /// Half of the unit of the last digit of a number, as it is shortest written.
