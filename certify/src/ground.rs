@@ -32,8 +32,8 @@ pub(crate) fn wired(plan: &Plan, settings: &CertifySettings) -> Result<ProbeGrou
 pub(crate) fn at_node(plan: &Plan, late: Time) -> Result<ProbeGround> {
     let (topology, facts) = (&plan.parts.topology, &plan.parts.facts);
     let node = only_device(topology)?;
-    let routes = &topology.routes()[usize::from(node)];
-    let port = |to: NodeId| routes[usize::from(to)];
+    let routes = topology.routes();
+    let port = |to: NodeId| routes.port(node, to);
     Ok(ProbeGround {
         workers: facts.workers.clone(),
         port_of: facts.host_of.iter().map(|host| port(*host)).collect(),
@@ -51,7 +51,7 @@ fn output(plan: &Plan) -> Result<Option<Link>> {
     let topology = &plan.parts.topology;
     let Some(server) = topology.servers().next() else { return Ok(None) };
     let node = only_device(topology)?;
-    let port = topology.routes()[usize::from(node)][usize::from(server)];
+    let port = topology.routes().port(node, server);
     Ok(topology.ports(node).nth(usize::from(port)).map(|(_, link)| link.clone()))
 }
 

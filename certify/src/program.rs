@@ -61,7 +61,7 @@ impl Rig {
             |word| plan.spec.catalogue.dialects.iter().find(move |it| it.word == word && it.format == traffic.format);
         let dialect = suite.layout.and_then(own).map_or(Ok(None), |kind| (kind.open)(&traffic))?;
         let node = only_device(&plan.parts.topology)?;
-        let device = plan.parts.devices.into_iter().nth(usize::from(node)).flatten();
+        let device = plan.parts.devices.into_iter().nth(node as usize).flatten();
         let device = device.ok_or_else(|| Error::config("the experiment has no device to certify"))?;
         Ok(Rig {
             device,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use pktgen_core::record::PacketId;
 use pktgen_core::time::Time;
+use pktgen_core::topology::NodeId;
 use pktgen_wire::wire::frame::HEAD;
 
 /// Most frames that a burst holds.
@@ -48,7 +49,7 @@ pub struct Frame {
     /// Cluster.
     pub cluster: u16,
     /// Destination: an index into the topology's nodes. Routes are keyed by it.
-    pub flow: u16,
+    pub flow: NodeId,
     /// Where the UDP payload starts.
     pub head: u8,
     /// What it is.

@@ -1,15 +1,70 @@
 //! Multicast groups: the ports of every device towards the workers of every cluster, and how moves change them
 //! (OLAF §7). Called when a run is planned.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pktgen_core::topology::{Move, NO_PORT, NodeId, Topology};
+use pktgen_core::topology::{Move, NO_PORT, NodeId, Routes, Topology};
 
 use crate::endpoint::Facts;
 
-/// Of one device: for each cluster, the ports towards its workers, each once.
-pub type GroupPorts = Vec<Vec<u16>>;
+/// Of one device: for each cluster, the ports towards its workers, each once. Of a large network most devices have workers of few clusters below them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupPorts {
+    clusters: usize,
+    /// Clusters that have ports, in order, and where their ports end.
+    ends: Vec<(u16, u32)>,
+    ports: Vec<u16>,
+}
+
+impl GroupPorts {
+    /// Of clusters below `clusters`, none of which has ports.
+    fn of_none(clusters: usize) -> Self {
+        GroupPorts { clusters, ..Self::default() }
+    }
+
+    /// How many clusters there are.
+    pub fn clusters(&self) -> usize {
+        self.clusters
+    }
+
+    /// The ports towards the workers of a cluster; none if there is no such cluster.
+    #[inline]
+    pub fn get(&self, cluster: u16) -> Option<&[u16]> {
+        match self.ends.binary_search_by_key(&cluster, |(of, _)| *of) {
+            Ok(at) => Some(&self.ports[self.start(at)..self.ends[at].1 as usize]),
+            Err(_) => (usize::from(cluster) < self.clusters).then_some(&[]),
+        }
+    }
+
+    #[inline]
+    fn start(&self, at: usize) -> usize {
+        at.checked_sub(1).map_or(0, |before| self.ends[before].1 as usize)
+    }
+
+    /// A cluster has these ports from now on.
+    pub fn set(&mut self, cluster: u16, ports: &[u16]) {
+        let (at, old) = match self.ends.binary_search_by_key(&cluster, |(of, _)| *of) {
+            Ok(at) => (at, self.ends[at].1 as usize - self.start(at)),
+            Err(at) => {
+                self.ends.insert(at, (cluster, self.start(at) as u32));
+                (at, 0)
+            }
+        };
+        let start = self.start(at);
+        self.ports.splice(start..start + old, ports.iter().copied());
+        self.ends[at..].iter_mut().for_each(|(_, end)| *end = *end + ports.len() as u32 - old as u32);
+    }
+}
+
+/// By cluster.
+impl From<Vec<Vec<u16>>> for GroupPorts {
+    fn from(all: Vec<Vec<u16>>) -> Self {
+        let mut table = GroupPorts::of_none(all.len());
+        (0..).zip(&all).filter(|(_, ports)| !ports.is_empty()).for_each(|(cluster, ports)| table.set(cluster, ports));
+        table
+    }
+}
 
 /// Who contributes to an aggregate of a synchronous job at a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,16 +112,18 @@ pub struct Groups {
 
 impl Groups {
     /// Of a network, and who is in it when the run begins.
-    pub fn new(topology: &Topology, routes: &[Arc<Vec<u16>>], facts: &Facts) -> Self {
+    pub fn new(topology: &Topology, routes: &Routes, facts: &Facts) -> Self {
         let nodes = topology.nodes.len();
-        let ends: Vec<Vec<NodeId>> =
-            (0..nodes).map(|node| topology.ports(node as NodeId).map(|(_, link)| link.to).collect()).collect();
+        let exits = topology.exits();
         let way = |host: &NodeId| {
             let (mut at, mut way) = (facts.server, Vec::new());
-            while at != *host && routes[usize::from(at)][usize::from(*host)] != NO_PORT {
-                let port = routes[usize::from(at)][usize::from(*host)];
+            loop {
+                let port = routes.port(at, *host);
+                if port == NO_PORT {
+                    break;
+                }
                 way.push((at, port));
-                at = ends[usize::from(at)][usize::from(port)];
+                at = topology.links[exits.of(at)[usize::from(port)] as usize].to;
             }
             way
         };
@@ -83,23 +140,28 @@ impl Groups {
     fn ports_of(&self, cluster: usize) -> Vec<Vec<u16>> {
         let mut ports = vec![Vec::new(); self.nodes];
         for (node, port) in self.members[cluster].iter().flat_map(|worker| &self.ways[*worker as usize]) {
-            let own: &mut Vec<u16> = &mut ports[usize::from(*node)];
-            if let Err(place) = own.binary_search(port) {
-                own.insert(place, *port);
-            }
+            add(&mut ports[*node as usize], *port);
         }
         ports
     }
 
     /// For each node and cluster, the ports that lead away from the server to workers of the cluster.
     pub fn tables(&self) -> Vec<Arc<GroupPorts>> {
-        let mut tables = vec![vec![Vec::new(); self.members.len()]; self.nodes];
-        for cluster in 0..self.members.len() {
-            for (table, ports) in tables.iter_mut().zip(self.ports_of(cluster)) {
-                table[cluster] = ports;
+        // Few nodes of a large network are on a way from the server to a worker, and the others have one table.
+        let nothing = GroupPorts::of_none(self.members.len());
+        let mut tables: BTreeMap<NodeId, GroupPorts> = BTreeMap::new();
+        for (cluster, members) in (0..).zip(&self.members) {
+            let mut ports: BTreeMap<NodeId, Vec<u16>> = BTreeMap::new();
+            for (node, port) in members.iter().flat_map(|worker| &self.ways[*worker as usize]) {
+                add(ports.entry(*node).or_default(), *port);
+            }
+            for (node, ports) in ports {
+                tables.entry(node).or_insert_with(|| nothing.clone()).set(cluster, &ports);
             }
         }
-        tables.into_iter().map(Arc::new).collect()
+        let mut all = vec![Arc::new(nothing); self.nodes];
+        tables.into_iter().for_each(|(node, table)| all[node as usize] = Arc::new(table));
+        all
     }
 
     /// For each node, what it knows of each job, on the way from the workers to the top.
@@ -109,7 +171,7 @@ impl Groups {
             for (index, &worker) in members.iter().enumerate() {
                 let way = &self.ways[worker as usize];
                 for (hop, (node, port)) in way.iter().enumerate() {
-                    let place: &mut JobPlace = &mut jobs[usize::from(*node)][job];
+                    let place: &mut JobPlace = &mut jobs[*node as usize][job];
                     let below = way.get(hop + 1).map(|(node, _)| *node);
                     // Members come in order, so the first worker below a device is the first one seen.
                     let first = match below {
@@ -153,6 +215,13 @@ impl Groups {
     }
 }
 
+/// Adds a port to those of a device, in their order.
+fn add(ports: &mut Vec<u16>, port: u16) {
+    if let Err(place) = ports.binary_search(&port) {
+        ports.insert(place, port);
+    }
+}
+
 /// The number in its job of the first worker whose way leads through `node`.
 fn jobs_first(members: &BTreeSet<u32>, ways: &[Vec<(NodeId, u16)>], node: NodeId) -> Option<usize> {
     members.iter().position(|worker| ways[*worker as usize].iter().any(|(at, _)| *at == node))
@@ -164,6 +233,23 @@ mod tests {
     use pktgen_core::seed::Seed;
     use pktgen_core::topology::{Population, Role};
     use pktgen_core::units::{Rate, Size};
+
+    #[test]
+    fn ports_of_groups_are_what_was_set_last() {
+        let (mut table, mut plain) = (GroupPorts::of_none(5), vec![Vec::new(); 5]);
+        for step in 0..200u64 {
+            let draw = |n: u64| step.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17 * n as u32) % 5;
+            let (cluster, ports) =
+                (draw(1) as usize, (0..draw(2) as u16).map(|port| port + step as u16).collect::<Vec<_>>());
+            table.set(cluster as u16, &ports);
+            plain[cluster] = ports;
+            let all: Vec<_> = (0..6).map(|cluster| table.get(cluster).map(<[u16]>::to_vec)).collect();
+            assert_eq!(all, plain.iter().cloned().map(Some).chain([None]).collect::<Vec<_>>(), "step {step}");
+            let made: Vec<_> =
+                (0..6).map(|cluster| GroupPorts::from(plain.clone()).get(cluster).map(<[u16]>::to_vec)).collect();
+            assert_eq!(made, all);
+        }
+    }
 
     #[test]
     fn a_job_knows_the_port_of_each_source() {
@@ -198,8 +284,7 @@ mod tests {
             learning: None,
             raw: None,
         };
-        let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
-        let jobs = &Groups::new(&topology, &routes, &facts).jobs()[usize::from(device)];
+        let jobs = &Groups::new(&topology, &topology.routes(), &facts).jobs()[device as usize];
         let workers = |job: &JobPlace| job.sources.iter().map(|source| source.worker).collect::<Vec<_>>();
         assert_eq!((workers(&jobs[0]), &jobs[0].port_of), (vec![Some(0), Some(2), Some(3)], &vec![3, 1, 0]));
         assert_eq!((workers(&jobs[1]), &jobs[1].port_of, &jobs[1].ports), (vec![Some(1)], &vec![2], &vec![2]));

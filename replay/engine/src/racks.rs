@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pktgen_core::topology::{NodeId, Topology};
+use pktgen_core::topology::{NodeId, Routes, Topology};
 use pktgen_core::{Error, Result};
 
 use crate::endpoint::Facts;
@@ -29,9 +29,9 @@ pub struct DeviceRacks {
 
 impl DeviceRacks {
     /// Of workers that train a sparse model, or others.
-    pub fn new(topology: &Topology, routes: &[Arc<Vec<u16>>], facts: &Facts, sparse: bool) -> Self {
+    pub fn new(topology: &Topology, routes: &Routes, facts: &Facts, sparse: bool) -> Self {
         let (nodes, racks) = (topology.nodes.len(), &facts.racks);
-        let rack_at = |node: usize| racks.devices.iter().position(|device| usize::from(*device) == node);
+        let rack_at = |node: usize| racks.devices.iter().position(|device| *device as usize == node);
         let aggregators = match racks.devices.len() {
             0 | 1 => {
                 let all = Arc::new(topology.aggregators());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pktgen_core::config::{Document, FromValue, Value};
 use pktgen_core::plan::Plan;
 use pktgen_core::record::{NO_CLUSTER, Planned};
-use pktgen_core::topology::{NO_PORT, Population, Topology};
+use pktgen_core::topology::{NodeId, Population, Topology};
 use pktgen_core::{Error, Result};
 
 use crate::catalogue::Catalogue;
@@ -75,8 +75,8 @@ fn of_network(
             "target.program = \"{program}\": sums go to a server, and this topology has none; use another topology.kind"
         )));
     };
-    let ports: Vec<u16> =
-        topology.routes().iter().map(|ports| ports.get(usize::from(server)).copied().unwrap_or(NO_PORT)).collect();
+    let routes = topology.routes();
+    let ports: Vec<u16> = (0..topology.nodes.len() as NodeId).map(|node| routes.port(node, server)).collect();
     let takes_part =
         |worker: u32| workers.cluster_of.get(worker as usize).is_some_and(|cluster| *cluster != NO_CLUSTER);
     Plan::of_network(topology, &ports, aggregators.as_ref().map(|names| names.0.as_slice()), takes_part)

@@ -34,7 +34,7 @@ fn program() -> Box<dyn Program> {
     let job =
         JobPlace { sources: (0..WORKERS).map(source).collect(), own: Some(0), ports: ports.clone(), port_of: ports };
     let workers = Population::regular(1, u32::from(WORKERS));
-    let place = Place { server: 1, routes: Arc::new(vec![NO_PORT, 0]), ..Place::bare(0, workers, vec![job], FRAME) };
+    let place = Place { server: 1, routes: vec![NO_PORT, 0].into(), ..Place::bare(0, workers, vec![job], FRAME) };
     SYSTEM.programs[0].open(&mut Section::of("target", &[]), place).expect("valid")
 }
 

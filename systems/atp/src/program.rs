@@ -15,7 +15,6 @@ use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Action, Counter, PacketId, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
-use pktgen_core::topology::NO_PORT;
 use pktgen_core::{Error, Result};
 use pktgen_engine::frame::{Frame, Kind, Pool};
 use pktgen_engine::target::context::Context;
@@ -323,7 +322,7 @@ impl Atp {
     }
 
     fn to_server(&self, frame: Frame, context: &mut Context) {
-        let port = self.place.routes.get(usize::from(self.place.server)).copied().unwrap_or(NO_PORT);
+        let port = self.place.routes.port(self.place.server);
         context.emit(port, frame);
     }
 
@@ -379,7 +378,7 @@ impl Program for Atp {
                 Kind::Update => self.take(&frame, context),
                 Kind::Result => self.back(&frame, context),
                 Kind::Plain | Kind::Control | Kind::Request => {
-                    let port = self.place.routes.get(usize::from(frame.flow)).copied().unwrap_or(NO_PORT);
+                    let port = self.place.routes.port(frame.flow);
                     context.emit(port, frame);
                 }
             }

@@ -51,7 +51,7 @@ pub(crate) fn facts(setup: &Setup) -> Facts {
         kind: &crate::workers::AtpKind,
         protocol: crate::workers::AtpKind.protocol(),
         training: (setup.workers, 0),
-        host_of: Arc::new((2..2 + workers.len() as u16).collect()),
+        host_of: Arc::new((2..2 + workers.len() as u32).collect()),
         workers: Arc::new(workers),
         server: SERVER,
         racks: Arc::default(),
@@ -87,7 +87,7 @@ pub(crate) fn switch(setup: &Setup) -> Box<dyn Program> {
     let workers = Population::regular(setup.jobs, setup.workers);
     let place = Place {
         server: SERVER,
-        routes: Arc::new(vec![pktgen_core::topology::NO_PORT, 0]),
+        routes: vec![pktgen_core::topology::NO_PORT, 0].into(),
         ..Place::bare(SWITCH, workers, jobs, UDP_FRAME_BYTES)
     };
     let mut section = Section::of("target", &[("aggregators", Value::Integer(setup.aggregators.into()))]);

@@ -9,7 +9,7 @@ use pktgen_core::config::{KeyTables, Section, above, settings};
 use pktgen_core::record::{Action, Counter, PacketId, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
-use pktgen_core::topology::{Move, NO_PORT, Population};
+use pktgen_core::topology::{Move, NodeId, Population};
 use pktgen_core::units::Span;
 use pktgen_wire::wire::frame::{
     HEAD, SERVER_IP, group_ip, has_udp_checksum, readdress, set_udp_checksum, source_ip, worker_of,
@@ -119,8 +119,8 @@ impl Iswitch {
         })
     }
 
-    fn port(&self, flow: u16) -> u16 {
-        self.place.routes.get(usize::from(flow)).copied().unwrap_or(NO_PORT)
+    fn port(&self, flow: NodeId) -> u16 {
+        self.place.routes.port(flow)
     }
 
     /// Is it the very packet that came before? If not, it is remembered.
@@ -201,7 +201,7 @@ impl Iswitch {
         let payload = context.pool.payload(frame);
         let ack = (from_server && usize::from(frame.head) == HEAD && is_ack(payload)).then(|| Ack::parse(payload));
         let Some(ack) = ack.flatten() else { return context.emit(self.port(frame.flow), *frame) };
-        let ports = self.place.group_ports.get(usize::from(ack.header.cluster));
+        let ports = self.place.group_ports.get(ack.header.cluster);
         let Some((last, others)) = ports.and_then(|ports| ports.split_last()) else {
             return context.drop(*frame, Reason::NoRoute);
         };
@@ -271,7 +271,7 @@ impl Program for Iswitch {
         count_workers(&mut self.sizes, &self.place.workers);
         let table = Arc::make_mut(&mut self.place.group_ports);
         for (cluster, ports) in [regroup.from, cluster].into_iter().zip(&regroup.ports[node]) {
-            table[usize::from(cluster)].clone_from(ports);
+            table.set(cluster, ports);
         }
     }
 }

@@ -45,7 +45,7 @@ fn program(sparse: &Arc<Sparse>, add: &str) -> Box<dyn Program> {
         max_recirculations: 1,
     };
     let place = Place {
-        routes: Arc::new((0..WORKERS as u16).collect()),
+        routes: (0..WORKERS as u16).collect::<Vec<_>>().into(),
         sparse: Some(known),
         aggregators: Arc::new(vec![0]),
         ..Place::bare(0, Population::regular(1, WORKERS), vec![job], HOT_FRAME_MAX)

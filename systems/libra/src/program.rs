@@ -28,7 +28,7 @@ use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Action, Counter, Heat, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
-use pktgen_core::topology::{NO_PORT, NodeId};
+use pktgen_core::topology::NodeId;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{HEAD, group_of, source_ip, target_ip, worker_of};
 use pktgen_workload::sparse::pipeline::{Passes, Scratch};
@@ -223,7 +223,7 @@ impl Libra {
     }
 
     fn route(&self, node: NodeId) -> u16 {
-        self.place.routes.get(usize::from(node)).copied().unwrap_or(NO_PORT)
+        self.place.routes.port(node)
     }
 
     /// What becomes of a frame.
@@ -293,7 +293,7 @@ impl Libra {
         let ports = racks.and_then(|racks| {
             let bytes = context.pool.frame(frame);
             let (job, header) = (group_of(target_ip(bytes))?, Header::parse(bytes.get(HEAD..)?)?);
-            racks.down.get(self.numbers.split(header.seq).0 as usize)?.get(usize::from(job))
+            racks.down.get(self.numbers.split(header.seq).0 as usize)?.get(job)
         });
         match ports {
             Some(ports) => multicast(ports, *frame, context),

@@ -12,7 +12,7 @@ use pktgen_core::Result;
 use pktgen_core::config::Section;
 use pktgen_core::record::NO_CLUSTER;
 use pktgen_core::registry::Named;
-use pktgen_core::topology::{Move, NO_PORT};
+use pktgen_core::topology::{Move, NO_PORT, NodeId};
 use pktgen_wire::wire::frame::{SERVER_IP, group_ip, readdress, source_ip, worker_of};
 use pktgen_wire::wire::update::{Ack, FLAG_STAMPED, Header, Status, is_ack, stamp};
 
@@ -57,8 +57,8 @@ struct Olaf {
 }
 
 impl Olaf {
-    fn port(&self, flow: u16) -> u16 {
-        self.place.routes.get(usize::from(flow)).copied().unwrap_or(NO_PORT)
+    fn port(&self, flow: NodeId) -> u16 {
+        self.place.routes.port(flow)
     }
 
     /// Gives a frame that is an update of a known worker its worker and cluster; true if it is one.
@@ -73,7 +73,7 @@ impl Olaf {
         };
         let cluster = self.place.workers.cluster_of[worker as usize];
         let Some(header) = Header::parse_update(context.pool.payload(frame)) else { return false };
-        let merged = header.count > 1 && usize::from(header.cluster) < self.place.group_ports.len();
+        let merged = header.count > 1 && usize::from(header.cluster) < self.place.group_ports.clusters();
         *frame = match merged {
             true => Frame { worker: header.worker, cluster: header.cluster, kind: Kind::Update, ..*frame },
             false => Frame { worker, cluster, kind: Kind::Update, ..*frame },
@@ -98,7 +98,7 @@ impl Olaf {
         }
         let len = usize::from(frame.len);
         readdress(&mut context.pool.bytes_mut(frame.buffer)[..len], group_ip(cluster));
-        let Some((last, others)) = self.place.group_ports.get(usize::from(cluster)).and_then(|p| p.split_last()) else {
+        let Some((last, others)) = self.place.group_ports.get(cluster).and_then(|p| p.split_last()) else {
             return context.emit_around(NO_PORT, *frame);
         };
         for &port in others {
@@ -120,7 +120,7 @@ impl Program for Olaf {
         Arc::make_mut(&mut self.place.workers).cluster_of[worker as usize] = cluster;
         let table = Arc::make_mut(&mut self.place.group_ports);
         for (cluster, ports) in [regroup.from, cluster].into_iter().zip(&regroup.ports[node]) {
-            table[usize::from(cluster)].clone_from(ports);
+            table.set(cluster, ports);
         }
     }
 

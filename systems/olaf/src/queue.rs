@@ -12,6 +12,8 @@
 //! a merge is a sum or a mean (a sum; the count travels along), and its reward (the mean weighted
 //! by counts; the maximum on request).
 
+use std::collections::VecDeque;
+
 use pktgen_core::Result;
 use pktgen_core::config::{FromValue, KeyTables, Section, Value, settings};
 use pktgen_core::record::{Action, PacketId, Reason};
@@ -135,40 +137,37 @@ struct Waiting {
 /// The queue.
 pub struct OlafQueue {
     settings: OlafSettings,
-    /// Ring of waiting updates, oldest at `head`; positions only ever grow.
-    ring: Vec<Option<Waiting>>,
-    mask: u64,
+    /// Waiting updates, oldest first.
+    ring: VecDeque<Waiting>,
+    /// Position of the oldest; positions only ever grow.
     head: u64,
-    tail: u64,
     locked: bool,
-    /// Algorithm 1's `S`: 1 + position of the cluster's waiting update, 0 for none.
-    position: Vec<u64>,
     activity: Activity,
+    /// Algorithm 1's `S`: 1 + position of the cluster's waiting update, 0 for none; by the cluster's place in `activity`.
+    position: Vec<u64>,
 }
 
 impl OlafQueue {
     /// A queue for clusters below `clusters`.
     pub fn new(settings: OlafSettings, clusters: usize) -> Self {
-        let size = (settings.slots as usize).next_power_of_two();
         OlafQueue {
-            ring: vec![None; size],
-            mask: size as u64 - 1,
+            // Long ones grow when they are used: a network may have a hundred thousand.
+            ring: VecDeque::with_capacity((settings.slots as usize).min(16)),
             head: 0,
-            tail: 0,
             locked: false,
-            position: vec![0; clusters],
+            position: Vec::new(),
             activity: Activity::new(clusters, settings.active_window),
             settings,
         }
     }
 
     fn occupancy(&self) -> u64 {
-        self.tail - self.head + u64::from(self.locked && self.settings.hold_slot)
+        self.ring.len() as u64 + u64::from(self.locked && self.settings.hold_slot)
     }
 
     /// Appends at the tail, or drops where there is no slot.
     #[inline]
-    fn append(&mut self, frame: &Frame, header: Header, pool: &mut Pool, books: &mut Books) {
+    fn append(&mut self, place: usize, frame: &Frame, header: Header, pool: &mut Pool, books: &mut Books) {
         if self.occupancy() >= u64::from(self.settings.slots) {
             books.dropped(frame.t, frame, Reason::QueueFull, None);
             pool.release(frame.buffer);
@@ -176,9 +175,8 @@ impl OlafQueue {
         }
         books.passes(frame.t, frame, Action::Queued);
         let waiting = Waiting { frame: *frame, header, replaceable: header.count == 1, dirty: false };
-        self.ring[(self.tail & self.mask) as usize] = Some(waiting);
-        self.tail += 1;
-        self.position[usize::from(frame.cluster)] = self.tail;
+        self.ring.push_back(waiting);
+        self.position[place] = self.head + self.ring.len() as u64;
     }
 
     #[inline]
@@ -187,16 +185,19 @@ impl OlafQueue {
             return refuse(frame, Reason::Malformed, None, pool, books);
         };
         // The cluster is the one that the device looked up, not the one that the packet claims (§7).
-        let Some(&position) = self.position.get(usize::from(frame.cluster)) else {
+        let Some(place) = self.activity.arrival(frame.t, frame.cluster) else {
             return refuse(frame, Reason::Malformed, None, pool, books);
         };
-        self.activity.arrival(frame.t, frame.cluster);
-        if position == 0 {
-            return self.append(frame, header, pool, books);
+        if place == self.position.len() {
+            self.position.push(0);
         }
-        let slot = ((position - 1) & self.mask) as usize;
-        let Some(waiting) = self.ring[slot].as_mut() else { unreachable!("positions point at waiting updates") };
-        meet(waiting, frame, header, &self.settings, pool, books);
+        match self.position[place] {
+            0 => self.append(place, frame, header, pool, books),
+            position => {
+                let waiting = &mut self.ring[(position - 1 - self.head) as usize];
+                meet(waiting, frame, header, &self.settings, pool, books);
+            }
+        }
     }
 }
 
@@ -308,12 +309,11 @@ impl Queue for OlafQueue {
     }
 
     fn dequeue(&mut self, _t: Time, pool: &mut Pool) -> Option<Frame> {
-        if self.head == self.tail {
-            return None;
-        }
-        let waiting = self.ring[(self.head & self.mask) as usize].take()?;
+        let waiting = self.ring.pop_front()?;
         self.head += 1;
-        self.position[usize::from(waiting.frame.cluster)] = 0;
+        if let Some(place) = self.activity.place(waiting.frame.cluster) {
+            self.position[place] = 0;
+        }
         self.locked = true;
         if waiting.dirty {
             relabel(&waiting.header, &waiting.frame, pool);
@@ -330,7 +330,7 @@ impl Queue for OlafQueue {
     }
 
     fn waiting(&self) -> usize {
-        (self.tail - self.head) as usize
+        self.ring.len()
     }
 }
 

@@ -12,7 +12,6 @@ use pktgen_core::config::{KeyTables, Section, above, settings};
 use pktgen_core::record::{Action, Counter, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
-use pktgen_core::topology::NO_PORT;
 use pktgen_core::units::Span;
 use pktgen_wire::wire::frame::{
     SERVER_IP, Template, device_ip, device_of, readdress, set_udp_checksum, source_ip, target_ip, worker_of,
@@ -250,7 +249,7 @@ impl Program for Reduce {
                 Kind::Update => self.up(frame, context),
                 Kind::Result => self.down(frame, context),
                 Kind::Plain | Kind::Control | Kind::Request => {
-                    let port = self.place.routes.get(usize::from(frame.flow)).copied().unwrap_or(NO_PORT);
+                    let port = self.place.routes.port(frame.flow);
                     context.emit(port, *frame);
                 }
             }

@@ -30,7 +30,7 @@ fn program() -> Box<dyn Program> {
     let sources = (0..SOURCES).map(|id| Contributor { id: id as u8, worker: Some(id), workers: 1 }).collect();
     let job = JobPlace { sources, own: None, ports: vec![0, 1, 2, 3], port_of: Vec::new() };
     let bare = Place::bare(0, Population::regular(1, SOURCES), vec![job], BYTES);
-    let place = Place { routes: Arc::new(vec![NO_PORT]), ..bare };
+    let place = Place { routes: vec![NO_PORT].into(), ..bare };
     let mut section = Section::of("target", &[("chip", "none".into())]);
     let kind = SYSTEM.programs[0];
     kind.open(&mut section, place).expect("the place is right")

@@ -11,7 +11,7 @@ use pktgen_core::config::Document;
 use pktgen_core::plan::PlanRole;
 use pktgen_core::record::{Action, PacketId, Planned};
 use pktgen_core::registry::Named;
-use pktgen_core::topology::{self, NO_PORT, Population, Role, Topology};
+use pktgen_core::topology::{self, NodeId, Population, Role, Topology};
 use pktgen_records::resolved::{Analysis, Resolved};
 
 use super::Picture;
@@ -123,7 +123,7 @@ fn open(run: &Analysis) -> Option<(Nodes, Vec<Wire>)> {
         Role::Host(_) => "host",
         Role::Server => "server",
         Role::Controller => "controller",
-        Role::Device if sums.contains(&(id as u16)) => "aggregator",
+        Role::Device if sums.contains(&(id as NodeId)) => "aggregator",
         Role::Device => "common",
     };
     let of = |(id, node): (usize, &topology::Node)| {
@@ -137,11 +137,12 @@ fn open(run: &Analysis) -> Option<(Nodes, Vec<Wire>)> {
 
 /// Cables of `topology`, each from the end that is farther from the sink.
 fn wires(topology: &Topology, carried: Option<&[Option<f64>]>) -> Vec<Wire> {
-    let hops = hops(topology);
+    let (hops, exits) = (hops(topology), topology.exits());
     let mut wires = Vec::new();
     for (i, link) in topology.links.iter().enumerate() {
-        let (from, to) = (usize::from(link.from), usize::from(link.to));
-        let back = topology.links.iter().position(|other| (other.from, other.to) == (link.to, link.from));
+        let (from, to) = (link.from as usize, link.to as usize);
+        let back =
+            exits.of(link.to).iter().map(|back| *back as usize).find(|back| topology.links[*back].to == link.from);
         // Each cable once: its direction towards the sink, or of equals the first.
         if hops[from] < hops[to] || hops[from] == hops[to] && back.is_some_and(|back| back < i) {
             continue;
@@ -162,12 +163,13 @@ fn wires(topology: &Topology, carried: Option<&[Option<f64>]>) -> Vec<Wire> {
 fn hops(topology: &Topology) -> Vec<u32> {
     let mut hops = vec![u32::MAX; topology.nodes.len()];
     let Some(sink) = topology.sink() else { return hops };
-    hops[usize::from(sink)] = 0;
+    let exits = topology.exits();
+    hops[sink as usize] = 0;
     let mut open = std::collections::VecDeque::from([sink]);
     while let Some(at) = open.pop_front() {
-        for (_, link) in topology.ports(at) {
-            if hops[usize::from(link.to)] == u32::MAX {
-                hops[usize::from(link.to)] = hops[usize::from(at)] + 1;
+        for link in exits.of(at).iter().map(|link| &topology.links[*link as usize]) {
+            if hops[link.to as usize] == u32::MAX {
+                hops[link.to as usize] = hops[at as usize] + 1;
                 open.push_back(link.to);
             }
         }
@@ -177,13 +179,10 @@ fn hops(topology: &Topology) -> Vec<u32> {
 
 /// Bits that each directed link carried towards the server, overhead included; none for the others.
 fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<Vec<Option<f64>>> {
-    let (routes, sink) = (topology.routes(), topology.sink()?);
+    let (routes, exits, sink) = (topology.routes(), topology.exits(), topology.sink()?);
     let hosts = topology.host_of(run.manifest.clusters.len());
-    let towards = |node: u16| {
-        let port = *routes.get(usize::from(node))?.get(usize::from(sink))?;
-        (port != NO_PORT).then(|| topology.ports(node).nth(usize::from(port)).map(|(link, _)| link)).flatten()
-    };
-    let next: Vec<Option<usize>> = (0..topology.nodes.len()).map(|node| towards(node as u16)).collect();
+    let towards = |node| exits.of(node).get(usize::from(routes.port(node, sink))).map(|link| *link as usize);
+    let next: Vec<Option<usize>> = (0..topology.nodes.len() as NodeId).map(towards).collect();
     let mut bits = vec![None; topology.links.len()];
     let mut add = |link: Option<usize>, bytes: u32| {
         if let Some(link) = link {
@@ -198,8 +197,8 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<V
         for (row, bytes) in sent.bytes.iter().enumerate() {
             lengths.set(PacketId::new(sent.worker[row], sent.seq[row], sent.attempt[row]).0, *bytes);
             if sent.t_sent_ps[row].is_some() {
-                let host = hosts.get(sent.worker[row] as usize).copied().unwrap_or(u16::MAX);
-                add(next.get(usize::from(host)).copied().flatten(), *bytes);
+                let host = hosts.get(sent.worker[row] as usize).copied().unwrap_or(NodeId::MAX);
+                add(next.get(host as usize).copied().flatten(), *bytes);
             }
         }
         Ok(())

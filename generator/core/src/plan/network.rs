@@ -19,7 +19,7 @@ impl Plan {
         let sums = aggregating(topology, aggregators)?;
         let mut ends = vec![Vec::new(); topology.nodes.len()];
         for link in &topology.links {
-            ends[usize::from(link.from)].push(usize::from(link.to));
+            ends[link.from as usize].push(link.to as usize);
         }
         let next: Vec<Option<usize>> =
             ends.iter().zip(ports).map(|(ends, port)| ends.get(usize::from(*port)).copied()).collect();
@@ -60,7 +60,7 @@ fn aggregating(topology: &Topology, names: Option<&[String]>) -> Result<Vec<bool
     };
     let mut sums = vec![false; topology.nodes.len()];
     for name in names {
-        match topology.find(name).map(usize::from).filter(|id| is_device(&topology.nodes[*id].role)) {
+        match topology.find(name).map(|id| id as usize).filter(|id| is_device(&topology.nodes[*id].role)) {
             Some(id) => sums[id] = true,
             None => {
                 return Err(Error::config(format!("target.aggregators: \"{name}\" is no device of the topology")));
@@ -88,7 +88,7 @@ fn nodes(topology: &Topology, sums: &[bool], takes_part: &impl Fn(u32) -> bool) 
 
 /// Each cable once, the end nearer to the workers first where a shortest way runs along it.
 fn links(topology: &Topology, next: &[Option<usize>]) -> Vec<PlanLink> {
-    let ends = topology.links.iter().map(|link| (usize::from(link.from), usize::from(link.to), link.rate.bps()));
+    let ends = topology.links.iter().map(|link| (link.from as usize, link.to as usize, link.rate.bps()));
     let leads = |from: usize, to: usize| next[from] == Some(to);
     let kept = ends.filter(|(from, to, _)| leads(*from, *to) || (from < to && !leads(*to, *from)));
     // Of several between the same two nodes the first is taken, as routes do.

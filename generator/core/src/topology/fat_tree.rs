@@ -1,10 +1,11 @@
-//! The variant of a fat tree that ATRO compares with (§IV-A): pods of two edge switches with many hosts and two aggregation
-//! switches; aggregation switch j of each pod is connected to its own half of the cores.
+//! Fat trees: pods of so many edge switches with hosts and as many aggregation switches, all joined within the pod; aggregation switch j of each
+//! pod is connected to its own share of the cores. By default the variant that ATRO compares with (§IV-A), of two and two. The k-ary fat tree of
+//! k-port switches has k pods, `pod_switches` and `edge_hosts` k/2, and (k/2)² cores.
 //!
 //! Workers are dealt to edge switches one after the other, a host each; the server is on the last, each further one on the one before. Routes take the first of several
 //! shortest ways.
 
-use super::{Population, Role, Shape, Topology, hosts_of_racks};
+use super::{NODES, Population, Role, Shape, Topology, hosts_of_racks};
 use crate::config::{KeyTables, Section, settings};
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
@@ -18,17 +19,19 @@ impl Named for FatTree {
         "fat_tree"
     }
     fn about(&self) -> &'static str {
-        "pods of two edge switches with hosts and two aggregation switches, below cores"
+        "pods of edge switches with hosts and aggregation switches, below cores"
     }
 }
 
 settings! {
     /// What it reads from `[topology]`.
     struct Settings {
-        /// Groups of two edge and two aggregation switches.
+        /// Groups of edge and aggregation switches.
         pods: u32 = 4 in 1..=1000;
-        /// Switches above them, an even number.
-        cores: u32 = 4 in 2..=1000;
+        /// Edge switches of a pod, and as many aggregation switches.
+        pod_switches: u32 = 2 in 1..=128;
+        /// Switches above them, a multiple of pod_switches.
+        cores: u32 = 4 in 1..=1 << 14;
         /// Hosts that an edge switch has room for.
         edge_hosts: u32 = 12 in 1..=1000;
         /// Parameter servers.
@@ -48,30 +51,79 @@ impl Shape for FatTree {
     }
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
-        let Settings { pods, cores, edge_hosts, servers, rate, delay, overhead } = Settings::read(section)?;
-        if !cores.is_multiple_of(2) {
+        let Settings { pods, pod_switches, cores, edge_hosts, servers, rate, delay, overhead } =
+            Settings::read(section)?;
+        if !cores.is_multiple_of(pod_switches) {
             return Err(Error::config(format!(
-                "{}: {cores}; each of two aggregation switches has half of the cores, so give an even number",
+                "{}: {cores}; each of the {pod_switches} aggregation switches of a pod has as many of the cores, so give a multiple of \
+                 pod_switches",
                 section.place("cores")
             )));
         }
+        let switches = u64::from(pods) * u64::from(pod_switches) * 2 + u64::from(cores) + u64::from(servers);
+        if switches > NODES as u64 {
+            return Err(Error::config(format!(
+                "{}: {switches} switches and servers; at most {NODES} are supported, so lower pods, pod_switches or cores",
+                section.place("pods")
+            )));
+        }
         let mut t = Topology::default();
-        let edges: Vec<_> = (0..2 * pods).map(|i| t.add(format!("edge{i}"), Role::Device)).collect();
-        let middle: Vec<_> = (0..2 * pods).map(|i| t.add(format!("aggregation{i}"), Role::Device)).collect();
+        let edges: Vec<_> = (0..pod_switches * pods).map(|i| t.add(format!("edge{i}"), Role::Device)).collect();
+        let middle: Vec<_> = (0..pod_switches * pods).map(|i| t.add(format!("aggregation{i}"), Role::Device)).collect();
         let top: Vec<_> = (0..cores).map(|i| t.add(format!("core{i}"), Role::Device)).collect();
         hosts_of_racks(&mut t, &edges, edge_hosts, servers, workers, (rate, delay.ps(), overhead))
             .map_err(|why| Error::config(format!("{}: {why}", section.place("edge_hosts"))))?;
         let switches = [edges, middle, top].concat();
-        for (below, above) in cables(pods as usize, cores as usize) {
+        for (below, above) in cables(pods as usize, pod_switches as usize, cores as usize) {
             t.connect(switches[below], switches[above], rate, rate, delay.ps(), overhead);
         }
         Ok(t)
     }
 }
 
-/// Which switches are joined; edges come first, then aggregation switches, then cores, of which there is an even number.
-pub fn cables(pods: usize, cores: usize) -> impl Iterator<Item = (usize, usize)> {
-    let (middle, top, half) = (2 * pods, 4 * pods, cores / 2);
-    let below = (0..middle).flat_map(move |edge| (0..2).map(move |j| (edge, middle + edge / 2 * 2 + j)));
-    below.chain((0..middle).flat_map(move |i| (0..half).map(move |core| (middle + i, top + i % 2 * half + core))))
+/// Which switches are joined; edges come first, then aggregation switches, `per_pod` of each in a pod, then cores, a multiple of that.
+pub fn cables(pods: usize, per_pod: usize, cores: usize) -> impl Iterator<Item = (usize, usize)> {
+    let (middle, top, share) = (per_pod * pods, 2 * per_pod * pods, cores / per_pod);
+    let below =
+        (0..middle).flat_map(move |edge| (0..per_pod).map(move |j| (edge, middle + edge / per_pod * per_pod + j)));
+    let above = move |i| (0..share).map(move |core| (middle + i, top + i % per_pod * share + core));
+    below.chain((0..middle).flat_map(above))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Value;
+    use crate::topology::{NO_PORT, NodeId};
+
+    #[test]
+    fn a_k_ary_fat_tree_has_switches_of_k_ports() {
+        let keys =
+            [("pods", 8), ("pod_switches", 4), ("cores", 16), ("edge_hosts", 4)].map(|(k, v)| (k, Value::Integer(v)));
+        let t = FatTree.build(&mut Section::of("topology", &keys), &Population::regular(1, 127)).unwrap();
+        t.check(127).unwrap();
+        let exits = t.exits();
+        let switches: Vec<_> = t.devices().collect();
+        assert_eq!((switches.len(), t.nodes.len()), (80, 80 + 128));
+        assert!(switches.iter().all(|id| exits.of(*id).len() == 8));
+        // Between hosts of two pods there are six hops, and every host reaches every other.
+        let routes = t.routes();
+        let hops = |from: NodeId, to: NodeId| {
+            let (mut at, mut hops) = (from, 0);
+            while at != to {
+                let port = routes.port(at, to);
+                assert_ne!(port, NO_PORT);
+                at = t.links[exits.of(at)[usize::from(port)] as usize].to;
+                hops += 1;
+            }
+            hops
+        };
+        let hosts: Vec<_> = t.host_of(127);
+        let longest = hosts.iter().flat_map(|a| hosts.iter().map(move |b| (*a, *b))).map(|(a, b)| hops(a, b)).max();
+        assert_eq!(longest, Some(6));
+        let odd = [("pod_switches", Value::Integer(3))];
+        let why =
+            FatTree.build(&mut Section::of("topology", &odd), &Population::regular(1, 1)).unwrap_err().to_string();
+        assert!(why.contains("multiple of pod_switches"), "{why}");
+    }
 }

@@ -11,6 +11,7 @@ mod model;
 mod multi_hop;
 mod plan;
 mod rack;
+mod routes;
 mod servers;
 mod star;
 mod tree;
@@ -21,7 +22,8 @@ use crate::registry::Named;
 use crate::time::Time;
 use crate::units::{Rate, Size};
 
-pub use model::{FRAME_MAX, Link, Move, NO_PORT, Node, NodeId, Population, Role, Topology, open};
+pub use model::{FRAME_MAX, Link, Move, NO_PORT, NODES, Node, NodeId, Population, Role, Topology, open};
+pub use routes::{Exits, Routes, Ways};
 pub use servers::Racks;
 
 /// Builds a topology from its section of an experiment file.
@@ -115,7 +117,7 @@ mod tests {
             let hops = |mut at: NodeId| {
                 let mut hops = 0;
                 while at != last {
-                    at = t.ports(at).nth(usize::from(routes[usize::from(at)][usize::from(last)])).unwrap().1.to;
+                    at = t.ports(at).nth(usize::from(routes.port(at, last))).unwrap().1.to;
                     hops += 1;
                 }
                 hops
@@ -124,7 +126,7 @@ mod tests {
         }
         let odd = fat_tree::FatTree
             .build(&mut Section::of("topology", &[("cores", Value::Integer(3))]), &Population::regular(1, 1));
-        assert!(odd.unwrap_err().to_string().contains("even number"));
+        assert!(odd.unwrap_err().to_string().contains("multiple of pod_switches"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Nodes, links and shortest-path routes; from `[topology]` to a network that is checked.
+//! Nodes and links; from `[topology]` to a network that is checked.
 
-use std::collections::VecDeque;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::SHAPES;
@@ -30,9 +30,11 @@ pub fn open(document: &mut Document, workers: &Population) -> Result<Topology> {
 pub const FRAME_MAX: usize = 9036;
 
 /// Index of a node.
-pub type NodeId = u16;
+pub type NodeId = u32;
 /// No port leads there.
 pub const NO_PORT: u16 = u16::MAX;
+/// Nodes that rows of records can name: devices and servers are among the first so many.
+pub const NODES: usize = u16::MAX as usize;
 
 /// A worker joins another cluster (OLAF §7, "P4 Control Plane").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,55 +208,19 @@ impl Topology {
         host
     }
 
-    /// `routes[node][destination]`: the port to take, along a shortest path; ties go to the lower
-    /// port. [`NO_PORT`] where there is no way.
-    pub fn routes(&self) -> Vec<Vec<u16>> {
-        let n = self.nodes.len();
-        let mut incoming: Vec<Vec<usize>> = vec![Vec::new(); n];
-        for (i, link) in self.links.iter().enumerate() {
-            incoming[link.to as usize].push(i);
-        }
-        let port_of: Vec<u16> = {
-            let mut next = vec![0u16; n];
-            self.links
-                .iter()
-                .map(|link| {
-                    next[link.from as usize] += 1;
-                    next[link.from as usize] - 1
-                })
-                .collect()
-        };
-        let mut routes = vec![vec![NO_PORT; n]; n];
-        for destination in 0..n {
-            let mut hops = vec![u32::MAX; n];
-            hops[destination] = 0;
-            let mut queue = VecDeque::from([destination]);
-            while let Some(at) = queue.pop_front() {
-                for &i in &incoming[at] {
-                    let from = self.links[i].from as usize;
-                    // Hosts and servers do not forward for others.
-                    let passes = at == destination || self.nodes[at].role == Role::Device;
-                    if passes && hops[from] > hops[at] + 1 {
-                        hops[from] = hops[at] + 1;
-                        routes[from][destination] = port_of[i];
-                        queue.push_back(from);
-                    }
-                }
-            }
-        }
-        routes
-    }
-
     /// Refuses networks that cannot work, naming what is wrong.
     pub fn check(&self, workers: usize) -> Result<()> {
         let fail = |what: String| Err(Error::config(format!("[topology]: {what}")));
-        if self.nodes.len() > usize::from(u16::MAX) {
-            return fail(format!("{} nodes; at most {} are supported", self.nodes.len(), u16::MAX));
+        let mut names = HashSet::new();
+        if let Some(twice) = self.nodes.iter().find(|node| !names.insert(&node.name)) {
+            return fail(format!("two nodes are called \"{}\"; give each its own name", twice.name));
         }
-        for (i, node) in self.nodes.iter().enumerate() {
-            if self.nodes[..i].iter().any(|other| other.name == node.name) {
-                return fail(format!("two nodes are called \"{}\"; give each its own name", node.name));
-            }
+        let is_host = |node: &Node| matches!(node.role, Role::Host(_));
+        if let Some(id) = (NODES..self.nodes.len()).find(|id| !is_host(&self.nodes[*id])) {
+            return fail(format!(
+                "\"{}\" is node {id}; records number devices and servers below {NODES}, so have fewer, or have them before the hosts",
+                self.nodes[id].name
+            ));
         }
         for link in &self.links {
             let name = |id: NodeId| self.nodes.get(id as usize).map_or("?", |n| n.name.as_str());
@@ -269,8 +235,9 @@ impl Topology {
                 ))
             })?;
         }
+        let exits = self.exits();
         for (id, node) in self.nodes.iter().enumerate() {
-            let degree = self.ports(id as NodeId).count();
+            let degree = exits.of(id as NodeId).len();
             if !matches!(node.role, Role::Device) && degree != 1 {
                 return fail(format!("\"{}\" has {degree} links; a host or server has exactly 1", node.name));
             }
@@ -305,12 +272,11 @@ impl Topology {
         let routes = self.routes();
         for (&server, (id, node)) in ends.iter().flat_map(|end| self.nodes.iter().enumerate().map(move |at| (end, at)))
         {
-            let lost = routes[id][usize::from(server)] == NO_PORT || routes[usize::from(server)][id] == NO_PORT;
-            if matches!(node.role, Role::Host(_)) && lost {
+            let lost = |id: NodeId| routes.port(id, server) == NO_PORT || routes.port(server, id) == NO_PORT;
+            if matches!(node.role, Role::Host(_)) && lost(id as NodeId) {
                 return Err(Error::config(format!(
                     "[topology]: there is no way between \"{}\" and \"{}\"; add links",
-                    node.name,
-                    self.nodes[usize::from(server)].name
+                    node.name, self.nodes[server as usize].name
                 )));
             }
         }
@@ -336,9 +302,8 @@ mod tests {
     #[test]
     fn routes_take_the_shortest_way() {
         let routes = chain().routes();
-        assert_eq!(routes[0][2], 0);
-        assert_eq!(routes[1], vec![0, NO_PORT, 1]);
-        assert_eq!(routes[2][0], 0);
+        assert_eq!((routes.port(0, 2), routes.port(2, 0)), (0, 0));
+        assert_eq!([0, 1, 2].map(|to| routes.port(1, to)), [0, NO_PORT, 1]);
         chain().check(1).unwrap();
     }
 

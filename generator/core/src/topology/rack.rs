@@ -72,7 +72,7 @@ impl Shape for Rack {
             let size = sizes.get(usize::from(job)).copied().unwrap_or(1).max(1);
             let leaf = leaves[(*index * engines as usize / size).min(engines as usize - 1)];
             *index += 1;
-            on[usize::from(leaf)].push(worker as u32);
+            on[leaf as usize].push(worker as u32);
         }
         for (&leaf, workers) in leaves.iter().zip(&on) {
             // Hosts are named by their first worker.
@@ -114,13 +114,13 @@ mod tests {
         let leaf_of = |worker: &str| {
             let host = t.find(worker).unwrap();
             let (_, link) = t.ports(host).next().unwrap();
-            t.nodes[usize::from(link.to)].name.clone()
+            t.nodes[link.to as usize].name.clone()
         };
         assert_eq!(["w0", "w2", "w3", "w5"].map(leaf_of), ["PFE1", "PFE1", "PFE2", "PFE2"]);
         let flat = build(1, 2, 4).unwrap();
         flat.check(8).unwrap();
         assert_eq!((flat.nodes.len(), flat.top), (9, Some(0)));
-        assert_ne!(routes[usize::from(t.find("w0").unwrap())][usize::from(top)], super::super::NO_PORT);
+        assert_ne!(routes.port(t.find("w0").unwrap(), top), super::super::NO_PORT);
     }
 
     #[test]

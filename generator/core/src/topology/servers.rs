@@ -50,7 +50,7 @@ impl Topology {
             None => vec![beside],
             Some(_) => {
                 let ends = self.ports(beside).map(|(_, link)| link.to);
-                ends.filter(|node| self.nodes[usize::from(*node)].role == Role::Device).collect()
+                ends.filter(|node| self.nodes[*node as usize].role == Role::Device).collect()
             }
         }
     }

@@ -83,7 +83,7 @@ impl Shape for Star {
             t.connect(switch, controller, server_rate, server_rate, delay.ps(), overhead);
         }
         for link in &mut t.links {
-            if t.nodes[usize::from(link.from)].role == Role::Device {
+            if t.nodes[link.from as usize].role == Role::Device {
                 link.slots = Some(buffer_slots);
             }
         }
@@ -121,8 +121,8 @@ mod tests {
         assert_eq!(t.aggregators(), ["libra0", "libra1", "libra2"].map(named));
         assert_eq!(t.controller(), t.find("controller"));
         let routes = t.routes();
-        let (hub, ps) = (usize::from(named("switch")), named("ps"));
-        assert_eq!(t.ports(hub as u16).nth(usize::from(routes[hub][usize::from(ps)])).unwrap().1.to, ps);
+        let (hub, ps) = (named("switch"), named("ps"));
+        assert_eq!(t.ports(hub).nth(usize::from(routes.port(hub, ps))).unwrap().1.to, ps);
         assert!(build(&[("standby", 9)], 3).unwrap_err().to_string().contains("0 to 8"));
         assert!(build(&[("standby", 1), ("servers", 2)], 3).unwrap_err().to_string().contains("topology.servers 1"));
     }

@@ -8,6 +8,7 @@ use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 
 use crate::record::PacketId;
 pub use crate::topology::FRAME_MAX;
+use crate::topology::NodeId;
 
 /// Ethernet 14, IPv4 20, UDP 8 bytes. (OLAF §7 counts 304 bits for them; they are 336.)
 pub const HEAD: usize = 42;
@@ -61,16 +62,16 @@ pub fn any_worker(ip: Ip) -> Option<u32> {
     worker_of(ip, PacketId::WORKERS_MAX as usize)
 }
 
-/// Address of a device, where it makes packets of its own.
+/// Address of a device, where it makes packets of its own. Devices are among the first 2¹⁶ nodes.
 #[inline]
-pub const fn device_ip(node: u16) -> Ip {
-    0xac10_0000 | node as u32
+pub const fn device_ip(node: NodeId) -> Ip {
+    0xac10_0000 | node & 0xffff
 }
 
 /// The device with this address.
 #[inline]
-pub const fn device_of(ip: Ip) -> Option<u16> {
-    if ip & 0xffff_0000 == 0xac10_0000 { Some(ip as u16) } else { None }
+pub const fn device_of(ip: Ip) -> Option<NodeId> {
+    if ip & 0xffff_0000 == 0xac10_0000 { Some(ip & 0xffff) } else { None }
 }
 
 /// Source address of background traffic: not a worker's, so that devices do not know it.

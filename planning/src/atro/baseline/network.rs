@@ -40,7 +40,7 @@ impl Network {
     pub fn of(topology: Topology) -> Self {
         match topology {
             Topology::LeafSpine => Network::new(10, 14, 20, leaf_spine::cables(10, 10)),
-            Topology::FatTree => Network::new(8, 12, 20, fat_tree::cables(4, 4)),
+            Topology::FatTree => Network::new(8, 12, 20, fat_tree::cables(4, 2, 4)),
         }
     }
 

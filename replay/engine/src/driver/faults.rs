@@ -48,13 +48,16 @@ pub(super) struct LinkFaults {
 
 impl LinkFaults {
     pub(super) fn new(faults: Faults, topology: &Topology, seed: Seed) -> Self {
-        let is_device = |node: NodeId| topology.nodes[usize::from(node)].role == Role::Device;
-        let routes = topology.routes();
+        let is_device = |node: NodeId| topology.nodes[node as usize].role == Role::Device;
+        let (routes, exits) = (topology.routes(), topology.exits());
         let up = |link: &Link| match topology.sink() {
             Some(sink) if link.to != sink => {
                 // The next hop from where it begins towards the sink.
-                let port = routes[usize::from(link.from)][usize::from(sink)];
-                topology.ports(link.from).nth(usize::from(port)).is_some_and(|(_, next)| next.to == link.to)
+                let port = routes.port(link.from, sink);
+                exits
+                    .of(link.from)
+                    .get(usize::from(port))
+                    .is_some_and(|next| topology.links[*next as usize].to == link.to)
             }
             _ => true,
         };

@@ -5,15 +5,16 @@
 //! carries what came out. At equal times: departures, then timers, then arrivals; then by node, port and
 //! sequence (the order of slots). A device of another process comes last ([`remote`]).
 
+mod places;
 mod remote;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_core::Result;
-use pktgen_core::record::{Counters, Fault, LinkLoad, PacketId, Reason, Sent, SumOk};
+use pktgen_core::record::{Book, Counters, Fault, LinkLoad, PacketId, Reason, Sent, SumOk};
 use pktgen_core::time::{HORIZON, NEVER, Time};
-use pktgen_core::topology::{Link, Node, NodeId, Role, Topology};
+use pktgen_core::topology::NodeId;
 use pktgen_wire::wire::update::digest;
 
 use super::calendar::Calendar;
@@ -30,6 +31,7 @@ use crate::target::device::Device;
 use crate::target::meter::Meter;
 use crate::target::program::Program;
 use crate::target::remote::Remote;
+use places::{add_slot, lazy_host, lines, places};
 use remote::RemotePlace;
 
 enum Place {
@@ -94,6 +96,8 @@ pub struct Simulation {
     host: Host,
     out: Outbox,
     touched: Vec<u16>,
+    /// Memory for rows of books, which the device that acts has meanwhile: of a large network each acts seldom, and memory of its own would be far.
+    rows: Vec<Book>,
     counters: Counters,
     sent: u64,
     until: Time,
@@ -117,6 +121,8 @@ pub struct Outcome {
     pub beyond_horizon: bool,
     /// Reasons against the run's numbers.
     pub faults: Vec<Fault>,
+    /// Events that nodes of virtual time handled.
+    pub events: u64,
     /// Buffers that were not released although nothing was in flight: a defect.
     pub leaked: usize,
 }
@@ -188,6 +194,7 @@ impl Simulation {
             host: Host::default(),
             out: Outbox::default(),
             touched: Vec::new(),
+            rows: Vec::new(),
             counters: Counters::default(),
             sent: 0,
             until: NEVER,
@@ -259,7 +266,7 @@ impl Simulation {
         }
         progress(self.sent);
         self.hand_over_rest(if early { end } else { NEVER });
-        Ok(Outcome { interrupted, cut, beyond_horizon, goal_reached, ..self.finish(!early) })
+        Ok(Outcome { interrupted, cut, beyond_horizon, goal_reached, events, ..self.finish(!early) })
     }
 
     /// Returns whether only the control plane would still act.
@@ -348,6 +355,7 @@ impl Simulation {
             cut: false,
             beyond_horizon: false,
             goal_reached: false,
+            events: 0,
             faults,
             leaked,
         }
@@ -357,9 +365,8 @@ impl Simulation {
     fn event(&mut self, t: Time, slot: u32, recorder: &mut dyn Recorder) -> Result<()> {
         match self.slots[slot as usize] {
             Slot::Port { node, port } => {
-                let Place::Device(device) = &mut self.places[usize::from(node)] else {
-                    unreachable!("ports are devices'")
-                };
+                let Place::Device(device) = &mut self.places[node as usize] else { unreachable!("ports are devices'") };
+                device.books.rows = std::mem::take(&mut self.rows);
                 device.ports[usize::from(port)].advance(t, &mut self.pool, &mut device.books, &mut self.out);
                 self.touched.push(port);
                 self.settle_device(node, recorder)
@@ -402,7 +409,8 @@ impl Simulation {
 
     /// A device's program wanted to be called at `t`.
     fn on_timer(&mut self, t: Time, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
-        let Place::Device(device) = &mut self.places[usize::from(node)] else { unreachable!("timers are devices'") };
+        let Place::Device(device) = &mut self.places[node as usize] else { unreachable!("timers are devices'") };
+        device.books.rows = std::mem::take(&mut self.rows);
         device.call(&mut self.pool, &mut self.out, &mut self.touched, |program, context| program.on_timer(t, context));
         self.settle_device(node, recorder)
     }
@@ -424,7 +432,7 @@ impl Simulation {
     #[inline]
     fn schedule_workers(&mut self) {
         let mut wake = self.workers.next_wake();
-        if let Some(Place::Host(uplink)) = self.lazy_host.map(|node| &self.places[usize::from(node)])
+        if let Some(Place::Host(uplink)) = self.lazy_host.map(|node| &self.places[node as usize])
             && wake != NEVER
         {
             wake = wake.max(uplink.free_at);
@@ -437,12 +445,12 @@ impl Simulation {
         let Some(faults) = &mut self.faults else { return Ok(()) };
         match faults.strike(link, &frame) {
             Strike::Lost(node) => {
-                if let Place::Device(device) = &mut self.places[usize::from(node)] {
+                if let Place::Device(device) = &mut self.places[node as usize] {
                     device.books.dropped(frame.t, &frame, Reason::Fault, None);
                 }
                 self.pool.release(frame.buffer);
                 // A device of another process keeps no books.
-                if matches!(self.places[usize::from(node)], Place::Device(_)) {
+                if matches!(self.places[node as usize], Place::Device(_)) {
                     self.settle_device(node, recorder)?;
                 }
             }
@@ -489,9 +497,10 @@ impl Simulation {
     #[inline]
     fn arrive(&mut self, link: usize, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
         let node = self.lines[link].to;
-        match &mut self.places[usize::from(node)] {
+        match &mut self.places[node as usize] {
             Place::Device(device) => {
                 let act = |program: &mut dyn Program, context: &mut Context| program.on_burst(&[frame], context);
+                device.books.rows = std::mem::take(&mut self.rows);
                 device.call(&mut self.pool, &mut self.out, &mut self.touched, act);
                 self.settle_device(node, recorder)
             }
@@ -517,14 +526,13 @@ impl Simulation {
     /// Carries what came out of a device: books, frames, new wake-ups.
     #[inline]
     fn settle_device(&mut self, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
-        let Place::Device(device) = &mut self.places[usize::from(node)] else {
-            unreachable!("only devices settle here")
-        };
+        let Place::Device(device) = &mut self.places[node as usize] else { unreachable!("only devices settle here") };
         for port in self.touched.drain(..) {
             self.calendar.set(device.first_slot + u32::from(port), device.ports[usize::from(port)].wake());
         }
         self.calendar.set(device.timer_slot, device.program.next_wake());
-        for row in device.books.rows.drain(..) {
+        self.rows = std::mem::take(&mut device.books.rows);
+        for row in self.rows.drain(..) {
             self.ledger.book(&row);
             recorder.book(&row)?;
         }
@@ -572,7 +580,7 @@ impl Simulation {
             recorder.reply(&row)?;
         }
         for outgoing in self.host.outgoing.drain(..) {
-            let (Place::Host(uplink) | Place::Server(uplink)) = &mut self.places[usize::from(outgoing.node)] else {
+            let (Place::Host(uplink) | Place::Server(uplink)) = &mut self.places[outgoing.node as usize] else {
                 unreachable!("only hosts and servers have uplinks")
             };
             let frame = outgoing.frame;
@@ -624,69 +632,6 @@ impl Simulation {
             self.pool.release(frame.buffer);
         }
         Ok(())
-    }
-}
-
-/// One more slot; returns which.
-fn add_slot(slots: &mut Vec<Slot>, slot: Slot) -> u32 {
-    slots.push(slot);
-    slots.len() as u32 - 1
-}
-
-/// What stands at each node; the ports of devices get slots. Links are measured if `metered`.
-fn places(
-    topology: &Topology,
-    devices: &mut [Option<Device>],
-    mut remote: Option<(NodeId, Box<dyn Remote>)>,
-    metered: bool,
-    slots: &mut Vec<Slot>,
-) -> Vec<Place> {
-    let mut place = |(id, node): (usize, &Node)| {
-        let id = id as NodeId;
-        let links: Vec<_> = topology.ports(id).map(|(i, link)| (i as u32, link)).collect();
-        let uplink = |(index, link): (u32, &Link)| Uplink::new(index, link, metered);
-        match node.role {
-            Role::Host(_) => Place::Host(uplink(links[0])),
-            Role::Server | Role::Controller => Place::Server(uplink(links[0])),
-            Role::Device => {
-                if let Some((_, remote)) = remote.take_if(|(node, _)| *node == id) {
-                    return Place::Remote(Box::new(RemotePlace::new(remote, id, topology, metered)));
-                }
-                let Some(mut device) = devices[usize::from(id)].take() else { unreachable!("devices are built") };
-                device.first_slot = slots.len() as u32;
-                slots.extend((0..links.len() as u16).map(|port| Slot::Port { node: id, port }));
-                for (port, (_, link)) in device.ports.iter_mut().zip(&links) {
-                    port.meter = metered.then(|| Meter::new(link.overhead));
-                }
-                Place::Device(Box::new(device))
-            }
-        }
-    };
-    topology.nodes.iter().enumerate().map(&mut place).collect()
-}
-
-/// The lines of all links; those with events get slots, in the order of the nodes that they lead to.
-fn lines(topology: &Topology, react: bool, slots: &mut Vec<Slot>) -> Vec<Line> {
-    let line = |link: &Link| {
-        let to_host = matches!(topology.nodes[usize::from(link.to)].role, Role::Host(_));
-        Line { to: link.to, frames: VecDeque::new(), slot: 0, lazy: to_host && !react }
-    };
-    let mut lines: Vec<_> = topology.links.iter().map(line).collect();
-    let mut order: Vec<_> = (0..lines.len()).filter(|&i| !lines[i].lazy).collect();
-    order.sort_by_key(|&i| topology.links[i].to);
-    for index in order {
-        lines[index].slot = slots.len() as u32;
-        slots.push(Slot::Arrival { link: index as u32 });
-    }
-    lines
-}
-
-/// The only host, if there is one only.
-fn lazy_host(topology: &Topology) -> Option<NodeId> {
-    let mut hosts = topology.nodes.iter().enumerate().filter(|(_, n)| matches!(n.role, Role::Host(_)));
-    match (hosts.next(), hosts.next()) {
-        (Some((only, _)), None) => Some(only as NodeId),
-        _ => None,
     }
 }
 

@@ -193,7 +193,7 @@ mod tests {
             topology.add(node.name.clone(), if node.role == PlanRole::Server { Role::Server } else { Role::Device });
         }
         let rate = Rate::from_bps(1);
-        ends.iter().for_each(|(a, b)| topology.connect(*a as u16, *b as u16, rate, rate, 0, Size::default()));
+        ends.iter().for_each(|(a, b)| topology.connect(*a as u32, *b as u32, rate, rate, 0, Size::default()));
         let flows = Flows::new(Arc::new(plan), &topology, &[0, 0, 0]);
         AllReduce::new(0, flows.at(0), 1, true)
     }

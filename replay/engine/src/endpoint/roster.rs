@@ -31,8 +31,8 @@ impl Roster {
     pub fn new(facts: &Facts, workers_per_job: u32) -> Self {
         let mut at_node: Vec<Vec<u32>> = Vec::new();
         for (worker, node) in facts.host_of.iter().enumerate() {
-            at_node.resize(at_node.len().max(usize::from(*node) + 1), Vec::new());
-            at_node[usize::from(*node)].push(worker as u32);
+            at_node.resize(at_node.len().max(*node as usize + 1), Vec::new());
+            at_node[*node as usize].push(worker as u32);
         }
         Roster {
             workers_per_job,
@@ -53,7 +53,7 @@ impl Roster {
     pub fn find_hearers(&mut self, node: NodeId, job: u16, frame: &[u8]) {
         let first = u32::from(job) * self.workers_per_job;
         let jobs_own: Range<u32> = first..first + self.workers_per_job;
-        let (here, to) = (self.at_node.get(usize::from(node)), target_ip(frame));
+        let (here, to) = (self.at_node.get(node as usize), target_ip(frame));
         self.hearers.clear();
         match (group_of(to), here) {
             (Some(_), Some(here)) => self.hearers.extend(here.iter().filter(|worker| jobs_own.contains(worker))),
@@ -134,7 +134,8 @@ pub fn received(frame: &Frame, node: NodeId) -> Received {
         reward: None,
         accepted: true,
         sum_ok: SumOk::Unknown,
-        node: if node == ALL_WORKERS { 0 } else { node },
+        // Whose results are recorded is among the nodes that rows can name: the plan sees to it.
+        node: if node == ALL_WORKERS { 0 } else { node as u16 },
         digest: None,
         heat: None,
         part: None,

@@ -6,10 +6,13 @@ use pktgen_core::time::Time;
 const NONE: u32 = u32::MAX;
 
 /// Counts clusters with an arrival in the last `window`: a list ordered by latest arrival, threaded
-/// through an array, so that arrivals and expiries cost a few writes.
+/// through an array, so that arrivals and expiries cost a few writes. The array has the clusters that were seen here, in the order in
+/// which they were: in a large network a device sees few.
 #[derive(Debug, Clone)]
 pub struct Activity {
     window: Time,
+    /// By cluster: one more than its place among those seen, or 0.
+    seen: Vec<u32>,
     nodes: Vec<Node>,
     oldest: u32,
     newest: u32,
@@ -27,20 +30,33 @@ struct Node {
 impl Activity {
     /// For clusters below `clusters`.
     pub fn new(clusters: usize, window: Time) -> Self {
-        let node = Node { last: 0, older: NONE, newer: NONE, listed: false };
-        Activity { window, nodes: vec![node; clusters], oldest: NONE, newest: NONE, active: 0 }
+        Activity { window, seen: vec![0; clusters], nodes: Vec::new(), oldest: NONE, newest: NONE, active: 0 }
     }
 
-    /// An update of `cluster` arrived at `t`.
+    /// The place of a cluster among those seen, if it was.
     #[inline]
-    pub fn arrival(&mut self, t: Time, cluster: u16) {
-        let id = u32::from(cluster);
-        if id as usize >= self.nodes.len() {
-            return;
+    pub fn place(&self, cluster: u16) -> Option<usize> {
+        (*self.seen.get(usize::from(cluster))? as usize).checked_sub(1)
+    }
+
+    /// The place of a cluster, which is the next one if it was not seen; none if there is no such cluster.
+    #[inline]
+    fn enter(&mut self, cluster: u16) -> Option<u32> {
+        let seen = self.seen.get_mut(usize::from(cluster))?;
+        if *seen == 0 {
+            self.nodes.push(Node { last: 0, older: NONE, newer: NONE, listed: false });
+            *seen = self.nodes.len() as u32;
         }
+        Some(*seen - 1)
+    }
+
+    /// An update of `cluster` arrived at `t`; its place among those seen, or none if there is no such cluster.
+    #[inline]
+    pub fn arrival(&mut self, t: Time, cluster: u16) -> Option<usize> {
+        let id = self.enter(cluster)?;
         self.nodes[id as usize].last = t;
         if self.newest == id {
-            return;
+            return Some(id as usize);
         }
         if self.nodes[id as usize].listed {
             self.unlink(id);
@@ -53,6 +69,7 @@ impl Activity {
         }
         self.newest = id;
         self.active += 1;
+        Some(id as usize)
     }
 
     fn unlink(&mut self, id: u32) {
@@ -89,7 +106,9 @@ mod tests {
             let (mut activity, mut last, mut t) = (Activity::new(5, 30), [None; 5], 0);
             for (gap, cluster, ask) in steps {
                 t += gap;
-                activity.arrival(t, cluster);
+                let place = activity.arrival(t, cluster);
+                prop_assert_eq!(place, activity.place(cluster));
+                prop_assert_eq!(place.is_some(), cluster < 5);
                 if let Some(slot) = last.get_mut(usize::from(cluster)) {
                     *slot = Some(t);
                 }

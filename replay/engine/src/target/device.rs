@@ -23,9 +23,15 @@ pub struct Device {
 }
 
 impl Device {
-    /// The device at `node`.
+    /// The device at `node`, which rows can name.
     pub fn new(node: NodeId, program: Box<dyn Program>, ports: Vec<Port>) -> Self {
-        Device { program, ports, books: Books { node, ..Default::default() }, first_slot: 0, timer_slot: 0 }
+        Device {
+            program,
+            ports,
+            books: Books { node: node as u16, ..Default::default() },
+            first_slot: 0,
+            timer_slot: 0,
+        }
     }
 
     /// Lets the program do something, with a context on this device.

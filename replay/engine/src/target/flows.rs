@@ -189,7 +189,7 @@ impl Flows {
         };
         let cables = plan.cables();
         let link = |from: NodeId, to: NodeId| {
-            let (from, to) = (usize::from(from), usize::from(to));
+            let (from, to) = (from as usize, to as usize);
             cables.get(&(from, to)).map(|link| (*link as u32, plan.links[*link].from != from))
         };
         let links = topology.links.iter().map(|l| link(l.from, l.to)).collect();
@@ -198,7 +198,7 @@ impl Flows {
 
     /// What the node does.
     pub fn at(&self, node: NodeId) -> Arc<NodeFlows> {
-        self.nodes.get(usize::from(node)).cloned().unwrap_or_default()
+        self.nodes.get(node as usize).cloned().unwrap_or_default()
     }
 
     /// The plan's link that link `index` of the topology is a direction of, and whether it is the way back.
@@ -219,8 +219,8 @@ fn ports(topology: &Topology) -> Vec<BTreeMap<usize, u16>> {
     let mut ports = vec![BTreeMap::new(); topology.nodes.len()];
     let mut next = vec![0u16; topology.nodes.len()];
     for link in &topology.links {
-        let from = usize::from(link.from);
-        ports[from].entry(usize::from(link.to)).or_insert(next[from]);
+        let from = link.from as usize;
+        ports[from].entry(link.to as usize).or_insert(next[from]);
         next[from] += 1;
     }
     ports

@@ -90,7 +90,7 @@ impl Ports {
             let (name, line_bps) = match profile {
                 Some(profile) => (profile.port_of(worker), profile.ports.rate.bps()),
                 None => {
-                    let node = topology.nodes.get(usize::from(*host));
+                    let node = topology.nodes.get(*host as usize);
                     let name = node.filter(|node| matches!(node.role, Role::Host(_))).map(|node| node.name.clone());
                     (name.unwrap_or_else(|| "host".into()), plan.parts.facts.host_rate_bps)
                 }

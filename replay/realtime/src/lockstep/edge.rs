@@ -45,7 +45,7 @@ impl Edge {
             Ok(Side { dialect, translator: outer.map(|outer| outer.translator(end)) })
         };
         let room = vec![0; transport.wire_bytes(plan.parts.frame_bytes) + GROWTH_MAX];
-        let is_host = |to: NodeId| matches!(topology.nodes[usize::from(to)].role, Role::Host(_));
+        let is_host = |to: NodeId| matches!(topology.nodes[to as usize].role, Role::Host(_));
         Ok(Edge {
             sides: [side(End::Workers)?, side(End::Server)?],
             side_of: topology.ports(node).map(|(_, link)| usize::from(!is_host(link.to))).collect(),

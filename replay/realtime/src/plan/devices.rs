@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pktgen_core::config::{Document, Section};
 use pktgen_core::record::{Note, Training};
 use pktgen_core::registry::{Named, find};
-use pktgen_core::topology::{Link, Node, NodeId, Population, Role, Topology};
+use pktgen_core::topology::{Link, Node, NodeId, Population, Role, Routes, Topology};
 use pktgen_core::{Error, Result};
 
 use crate::catalogue::Catalogue;
@@ -38,7 +38,7 @@ pub(super) struct DeviceSet {
 pub(super) fn read_devices(
     catalogue: &Catalogue,
     document: &mut Document,
-    topology: &Topology,
+    (topology, routes): (&Topology, &Arc<Routes>),
     facts: &Facts,
     frame_bytes: usize,
     declared: &Declaration,
@@ -47,7 +47,8 @@ pub(super) fn read_devices(
     let mut target = document.section("target")?;
     target.allow_name("lockstep");
     check_kind(&mut target, coupled)?;
-    let devices = Devices::read(catalogue, &mut target, topology, facts, frame_bytes, declared.sparse.as_ref())?;
+    let devices =
+        Devices::read(catalogue, &mut target, (topology, routes), facts, frame_bytes, declared.sparse.as_ref())?;
     let mut remarks = Vec::new();
     if facts.kind.behaviour().listens && !devices.tells_congestion() {
         let (program, queue) = (devices.program.name().to_owned(), devices.queue.name().to_owned());
@@ -146,9 +147,11 @@ struct Devices {
     /// Programs that look up the clusters of updates.
     identifying: Vec<&'static str>,
     timing: PortTiming,
-    routes: Vec<Arc<Vec<u16>>>,
+    routes: Arc<Routes>,
     group_ports: Vec<Arc<GroupPorts>>,
     workers: Arc<Population>,
+    /// One more than the highest cluster.
+    clusters: usize,
     server: NodeId,
     servers: Vec<NodeId>,
     /// Slots of queues of which neither the network nor the experiment says it, where that is not what a queue has by default.
@@ -162,7 +165,7 @@ impl Devices {
     fn read(
         catalogue: &Catalogue,
         section: &mut Section,
-        topology: &Topology,
+        (topology, routes): (&Topology, &Arc<Routes>),
         facts: &Facts,
         frame_bytes: usize,
         sparse: Option<&SparsePlace>,
@@ -177,8 +180,7 @@ impl Devices {
         racks::check(facts, &catalogue.names_of_workers(|behaviour| behaviour.several_servers))?;
         // A window of results may wait for a worker's link: a router's packet memory holds them.
         let timing = PortTiming::read(section, if synchronous { 1 << 20 } else { 1024 })?;
-        let routes: Vec<_> = topology.routes().into_iter().map(Arc::new).collect();
-        let groups = Groups::new(topology, &routes, facts);
+        let groups = Groups::new(topology, routes, facts);
         let mut jobs = if synchronous { groups.jobs() } else { vec![Vec::new(); topology.nodes.len()] };
         if facts.real_time {
             // All workers are at the end of one cable.
@@ -190,7 +192,7 @@ impl Devices {
             jobs: jobs.into_iter().map(Arc::new).collect(),
             frame_bytes,
             sparse: sparse.cloned(),
-            racks: DeviceRacks::new(topology, &routes, facts, sparse.is_some()),
+            racks: DeviceRacks::new(topology, routes, facts, sparse.is_some()),
             flows: facts.flows.clone(),
             real_time: facts.real_time,
             udp_checksum: facts.udp_checksum,
@@ -198,9 +200,10 @@ impl Devices {
             queue,
             identifying: catalogue.programs.iter().filter(|one| one.identifies()).map(|one| one.name()).collect(),
             timing,
-            routes,
+            routes: routes.clone(),
             group_ports,
             workers: facts.workers.clone(),
+            clusters: facts.workers.clusters_ever(),
             server: facts.server,
             servers: topology.servers().chain(topology.top).collect(),
             slots: deep.then_some(DEEP_SLOTS),
@@ -214,9 +217,11 @@ impl Devices {
 
     /// The devices of a topology, by node.
     fn build_all(&self, section: &mut Section, topology: &Topology) -> Result<Vec<Option<Device>>> {
+        let exits = topology.exits();
         let one = |(id, node): (usize, &Node)| -> Result<Option<Device>> {
-            let links: Vec<_> = topology.ports(id as NodeId).map(|(i, link)| (i as u32, link)).collect();
-            (node.role == Role::Device).then(|| self.build(section, id as NodeId, &links)).transpose()
+            let id = id as NodeId;
+            let links = || exits.of(id).iter().map(|link| (*link, &topology.links[*link as usize])).collect::<Vec<_>>();
+            (node.role == Role::Device).then(|| self.build(section, id, &links())).transpose()
         };
         topology.nodes.iter().enumerate().map(one).collect()
     }
@@ -224,15 +229,15 @@ impl Devices {
     fn build(&self, section: &mut Section, node: NodeId, links: &[(u32, &Link)]) -> Result<Device> {
         let place = Place {
             node,
-            routes: self.routes[usize::from(node)].clone(),
+            routes: self.routes.at(node),
             workers: self.workers.clone(),
-            group_ports: self.group_ports[usize::from(node)].clone(),
+            group_ports: self.group_ports[node as usize].clone(),
             server: self.server,
-            jobs: self.jobs[usize::from(node)].clone(),
+            jobs: self.jobs[node as usize].clone(),
             frame_bytes: self.frame_bytes,
             sparse: self.sparse.clone(),
-            aggregators: self.racks.aggregators[usize::from(node)].clone(),
-            racks: self.racks.places[usize::from(node)].clone(),
+            aggregators: self.racks.aggregators[node as usize].clone(),
+            racks: self.racks.places[node as usize].clone(),
             flows: self.flows.as_ref().map(|flows| flows.at(node)),
             real_time: self.real_time,
             udp_checksum: self.udp_checksum,
@@ -253,7 +258,7 @@ impl Devices {
         let plain_queue: &dyn Discipline = &FifoDiscipline;
         let mut ports = Vec::with_capacity(links.len());
         for (index, link) in links {
-            let is_way = |server: &NodeId| self.routes[usize::from(node)][usize::from(*server)] == ports.len() as u16;
+            let is_way = |server: &NodeId| self.routes.port(node, *server) == ports.len() as u16;
             let up = self.servers.iter().any(is_way);
             let line =
                 PortTiming { rate: link.rate, overhead: link.overhead, delay: link.delay, ..self.timing.clone() };
@@ -262,7 +267,7 @@ impl Devices {
                 ..PortTiming::link(link.rate, link.overhead, link.delay)
             };
             let (discipline, timing) = if up { (discipline, &line) } else { (plain_queue, &plain) };
-            let queue = discipline.open(section, self.workers.clusters_ever(), link.slots.or(self.slots))?;
+            let queue = discipline.open(section, self.clusters, link.slots.or(self.slots))?;
             ports.push(Port::new(*index, queue, timing));
         }
         Ok(Device::new(node, program, ports))

@@ -1,7 +1,7 @@
 //! The properties of the network that endpoints use.
 
 use pktgen_core::time::{Serialiser, Time};
-use pktgen_core::topology::{Link, NodeId, Role, Topology};
+use pktgen_core::topology::{Link, NodeId, Role, Routes, Topology};
 
 use crate::endpoint::Standby;
 
@@ -13,14 +13,15 @@ pub(super) fn standby(topology: &Topology) -> Option<Standby> {
 }
 
 /// Returns the longest time from sending a frame of `bytes` to the arrival of an ACK of that size where nothing waits.
-pub(super) fn round_trip(topology: &Topology, bytes: u32) -> Time {
-    let routes = topology.routes();
+pub(super) fn round_trip(topology: &Topology, routes: &Routes, bytes: u32) -> Time {
+    let exits = topology.exits();
     let Some(server) = topology.sink() else { return 0 };
     let one_way = |from: NodeId, to: NodeId| -> Time {
         let (mut at, mut time) = (from, 0);
         while at != to {
-            let port = routes[usize::from(at)][usize::from(to)];
-            let Some((_, link)) = topology.ports(at).nth(usize::from(port)) else { return 0 };
+            let port = routes.port(at, to);
+            let Some(link) = exits.of(at).get(usize::from(port)) else { return 0 };
+            let link = &topology.links[*link as usize];
             time += Serialiser::new(link.rate, link.overhead).take(bytes) + link.delay;
             at = link.to;
         }
@@ -32,6 +33,6 @@ pub(super) fn round_trip(topology: &Topology, bytes: u32) -> Time {
 
 /// Returns the rate of the slowest link from a host.
 pub(super) fn host_rate_bps(topology: &Topology) -> u64 {
-    let from_host = |link: &&Link| matches!(topology.nodes[usize::from(link.from)].role, Role::Host(_));
+    let from_host = |link: &&Link| matches!(topology.nodes[link.from as usize].role, Role::Host(_));
     topology.links.iter().filter(from_host).map(|link| link.rate.bps()).min().unwrap_or(0)
 }

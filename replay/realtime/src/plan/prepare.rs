@@ -103,6 +103,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         read_senders(catalogue, &mut document, seed, share)?;
     let (udp_checksum, lanes) = read_format(catalogue, &mut document, kind, opened.source.as_ref())?;
     let topology = topology::open(&mut document, &workers)?;
+    let routes = topology.routes();
     let transport = read_transport(catalogue, &mut document, kind, &opened, &topology, hardware.as_ref())?;
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
     let facts = Facts {
@@ -119,7 +120,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         real_time: transport.kind.capabilities().real_time,
         udp_checksum,
         seed: Seed(seed),
-        round_trip: round_trip(&topology, frame_max as u32),
+        round_trip: round_trip(&topology, &routes, frame_max as u32),
         states: capture.states,
         share,
         lanes: lanes.clone(),
@@ -130,9 +131,10 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         read_endpoints(catalogue, &mut document, endpoint, &facts, laned(&lanes, opened.source))?;
     let frame_bytes = declared.frame_bytes.unwrap_or(frame_max + beside(&facts));
     let DeviceSet { devices, changes, mut remarks, launch, probing } =
-        read_devices(catalogue, &mut document, &topology, &facts, frame_bytes, &declared)?;
+        read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &declared)?;
     remarks.extend((capture.states && !kind.behaviour().listens).then_some(Note::StatesUnused {}));
     remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
+    check_nodes(&facts, &topology)?;
     let updates = updates(&facts, frame_max, capture.goal, &transport);
     let subject = subject(payloads, updates, &devices, &mut remarks);
     document.finish(SECTIONS)?;
@@ -168,6 +170,19 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         faults: spec.transport.faults,
     };
     Plan { spec, parts }.fit_hardware()
+}
+
+/// Refuses results at hosts that rows of records cannot name.
+fn check_nodes(facts: &Facts, topology: &Topology) -> Result<()> {
+    let nodes = topology.nodes.len();
+    if facts.kind.behaviour().synchronous && nodes > topology::NODES {
+        return Err(Error::config(format!(
+            "topology: {nodes} nodes, and results at workers are recorded of the first {}; have fewer workers or switches, or \
+             program = \"reduce\", whose workers send updates",
+            topology::NODES
+        )));
+    }
+    Ok(())
 }
 
 /// Checks that frames that are sent as they are go to hardware, which keeps no books: nothing in them says which they are.

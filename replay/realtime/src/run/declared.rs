@@ -52,7 +52,7 @@ impl Declared {
         }
         let topology = &plan.parts.topology;
         let to_server =
-            topology.links.iter().filter(|link| matches!(topology.nodes[usize::from(link.to)].role, Role::Server));
+            topology.links.iter().filter(|link| matches!(topology.nodes[link.to as usize].role, Role::Server));
         let document = Document::parse(&spec.config, "config").ok()?;
         let several = spec.workers.len() > spec.workers.clusters();
         let merges =

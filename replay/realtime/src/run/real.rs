@@ -413,6 +413,7 @@ fn outcome_of(outcome: RealOutcome) -> Outcome {
         goal_reached: false,
         source_failure: None,
         faults: outcome.faults,
+        events: 0,
         leaked: 0,
     }
 }

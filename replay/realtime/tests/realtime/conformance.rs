@@ -36,9 +36,9 @@ use proptest::prelude::*;
 fn place() -> Place {
     Place {
         node: 1,
-        routes: Arc::new(vec![0, u16::MAX, 1]),
+        routes: vec![0, u16::MAX, 1].into(),
         workers: Arc::new(Population::regular(3, 2)),
-        group_ports: Arc::new(vec![vec![0]; 3]),
+        group_ports: Arc::new(vec![vec![0]; 3].into()),
         server: 2,
         jobs: Arc::new(Vec::new()),
         sparse: Some(sparse()),
@@ -61,7 +61,8 @@ fn flows() -> Arc<NodeFlows> {
     let rate = Rate::from_bps(40_000_000_000);
     topology.connect(ends[0], ends[1], rate, rate, 0, Size::default());
     topology.connect(ends[1], ends[2], rate, rate, 0, Size::default());
-    let ports: Vec<_> = topology.routes().iter().map(|ports| ports[2]).collect();
+    let routes = topology.routes();
+    let ports: Vec<_> = (0..topology.nodes.len() as u32).map(|node| routes.port(node, 2)).collect();
     let plan = plan::Plan::of_network(&topology, &ports, None, |_| true).unwrap();
     Flows::new(Arc::new(plan), &topology, &Population::regular(3, 2).cluster_of).at(1)
 }
@@ -288,7 +289,7 @@ proptest! {
                 }
                 let frame = Frame {
                     t: i as i64, packet: PacketId::new(0, i as u32, 0), buffer, worker: 0, len: bytes.len() as u16,
-                    cluster: *flow, flow: *flow, head: HEAD as u8, kind: Kind::Update,
+                    cluster: *flow, flow: u32::from(*flow), head: HEAD as u8, kind: Kind::Update,
                 };
                 let mut context = Context::new(&mut pool, &mut books, &mut ports, &mut out, &mut touched);
                 program.on_burst(&[frame], &mut context);

@@ -47,9 +47,9 @@ type Left = (Time, u16, u16, bool, PacketId, Vec<u32>);
 impl Rig {
     fn new(keys: &[(&str, Value)]) -> Rig {
         let place = Place {
-            routes: Arc::new(vec![0, NO_PORT, 1]),
+            routes: vec![0, pktgen_core::topology::NO_PORT, 1].into(),
             server: 2,
-            group_ports: Arc::new(vec![vec![0]; 3]),
+            group_ports: Arc::new(vec![vec![0]; 3].into()),
             ..Place::bare(1, Population::regular(3, 2), Vec::new(), BYTES)
         };
         let program = IswitchKind.open(&mut Section::of("target", keys), place).unwrap();

@@ -8,6 +8,7 @@ use crate::format::control::{Control, What};
 use crate::format::{HEADER, Header, Kind as Wire, PORT};
 use pktgen_core::record::{Action, Reason};
 use pktgen_core::time::NEVER;
+use pktgen_core::topology::NodeId;
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
 
 use super::line::To;
@@ -125,7 +126,9 @@ impl Libra {
     /// Does what the controller asks for, and answers.
     pub(super) fn control(&mut self, frame: &Frame, context: &mut Context) {
         let payload = context.pool.payload(frame);
-        let Some(control) = payload.get(HEADER..).and_then(Control::parse).filter(|c| c.to == self.place.node) else {
+        let Some(control) =
+            payload.get(HEADER..).and_then(Control::parse).filter(|c| NodeId::from(c.to) == self.place.node)
+        else {
             return context.drop(*frame, Reason::Malformed);
         };
         let (back, session) = (control.from, control.session);
@@ -137,7 +140,7 @@ impl Libra {
             What::Piece(number, _) => What::Piece(number, pieces.get(number as usize).map_or(&[], Vec::as_slice)),
             other => other,
         };
-        let answer = Control { from: self.place.node, to: back, session, what };
+        let answer = Control { from: self.place.node as u16, to: back, session, what };
         self.answer(frame, &answer, context);
         self.failover.pieces = pieces;
     }
@@ -147,7 +150,7 @@ impl Libra {
         let What::Activate(node) = control.what else { return None };
         if control.session > self.failover.session {
             self.failover.session = control.session;
-            self.activate(node);
+            self.activate(node.into());
         }
         (control.session == self.failover.session).then_some(What::Activated)
     }
@@ -237,7 +240,7 @@ impl Libra {
         if self.place.udp_checksum {
             set_udp_checksum(bytes);
         }
-        let to = To::Port(self.route(control.to));
-        self.send(Frame { len: len as u16, flow: control.to, ..frame }, to);
+        let to = To::Port(self.route(control.to.into()));
+        self.send(Frame { len: len as u16, flow: control.to.into(), ..frame }, to);
     }
 }

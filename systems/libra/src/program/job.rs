@@ -35,7 +35,7 @@ impl Member {
     pub(super) fn new(worker: u32, place: &Place, known: &SparsePlace, settings: &Settings) -> Self {
         let job = known.sparse.job_of(worker);
         let host = place.racks.as_ref().and_then(|racks| racks.hosts.get(worker as usize)).copied();
-        let beyond = host.and_then(|host| place.routes.get(usize::from(host))).copied();
+        let beyond = host.map(|host| place.routes.port(host));
         let below = place.jobs.get(usize::from(job)).and_then(|at| {
             let source = at.sources.iter().position(|source| source.worker == Some(worker))?;
             at.port_of.get(source).copied()
@@ -62,7 +62,7 @@ fn server(place: &Place, known: &SparsePlace) -> Ip {
 /// The port towards all workers of a device that is not on their way to the server: it has but one neighbour.
 fn way_back(place: &Place) -> u16 {
     let beside = place.aggregators.len() > 1;
-    place.routes.get(usize::from(place.server)).copied().filter(|_| beside).unwrap_or(NO_PORT)
+    if beside { place.routes.port(place.server) } else { NO_PORT }
 }
 
 /// What becomes of a packet that may have been added before.
@@ -110,7 +110,7 @@ impl Job {
             || (settings.writes == Writes::Bloom).then(|| Bloom::new(settings.bloom_bits, settings.bloom_hashes));
         let one = |job: u16| {
             let ports = match &place.racks {
-                Some(racks) => racks.down[place.rack() as usize].get(usize::from(job)).cloned(),
+                Some(racks) => racks.down[place.rack() as usize].get(job).map(<[u16]>::to_vec),
                 None => place.jobs.get(usize::from(job)).map(|at| at.ports.clone()),
             };
             let ports = ports.unwrap_or_default();

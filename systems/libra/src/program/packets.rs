@@ -3,6 +3,7 @@
 use crate::format::{HEADER, HOT_PAIR, Header, Kind as Wire, RESULT_HEAD, RESULT_PAIRS, ResultHead, emit_hot};
 use pktgen_core::record::{Action, PacketId, Reason};
 use pktgen_core::time::Time;
+use pktgen_core::topology::NodeId;
 use pktgen_wire::wire::frame::{HEAD, Template, set_udp_checksum};
 use pktgen_workload::sparse::pipeline::{Passes, passes};
 
@@ -26,7 +27,7 @@ struct Sending {
     /// Whose packet made it leave, where no packet opened the sum.
     asked: PacketId,
     /// Where it goes, as a frame has it.
-    flow: u16,
+    flow: NodeId,
 }
 
 impl Libra {

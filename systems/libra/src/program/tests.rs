@@ -8,6 +8,7 @@ mod state;
 use crate::format::{HEADER, ResultHead, hot_pairs, pairs};
 use pktgen_core::config::Value;
 use pktgen_core::record::{Book, PacketId};
+use pktgen_core::topology::NO_PORT;
 use pktgen_wire::wire::frame::{Datagram, SERVER_IP, group_ip, set_udp_checksum, worker_ip};
 use proptest::prelude::*;
 
@@ -177,7 +178,7 @@ fn beside_standby_switches_the_middle_only_steers() {
         let mut place = place(1, 2);
         place.node = node;
         place.aggregators = std::sync::Arc::new(vec![5, 6]);
-        place.routes = std::sync::Arc::new(vec![NO_PORT, SERVER_LINK as u16, NO_PORT, NO_PORT, NO_PORT, 0, 1]);
+        place.routes = vec![NO_PORT, SERVER_LINK as u16, NO_PORT, NO_PORT, NO_PORT, 0, 1].into();
         if node != 0 {
             place.jobs = std::sync::Arc::default();
         }

@@ -207,14 +207,15 @@ impl Controller {
                 _ => return,
             },
             Ask::Begin => What::Begin,
-            Ask::Activate(node) => What::Activate(node),
+            Ask::Activate(node) => What::Activate(node as u16),
             Ask::Retire => What::Retire,
         };
         self.say(t, request.to, request.session, what, pool, host);
     }
 
     fn say(&self, t: Time, to: NodeId, session: u32, what: What, pool: &mut Pool, host: &mut Host) {
-        let control = Control { from: self.known.controller, to, session, what };
+        // Of devices and controllers, which rows can name.
+        let control = Control { from: self.known.controller as u16, to: to as u16, session, what };
         let len = HEAD + HEADER + control.len();
         let buffer = pool.take();
         let bytes = &mut pool.bytes_mut(buffer)[..len];
@@ -246,7 +247,7 @@ impl Controller {
         pool.release(frame.buffer);
         let known = Header::parse(&payload).filter(|header| header.kind == format::Kind::Control);
         let control = known.and_then(|_| Control::parse(&payload[HEADER..]));
-        match control.filter(|control| control.to == self.known.controller) {
+        match control.filter(|control| NodeId::from(control.to) == self.known.controller) {
             Some(control) => self.hear(&control, frame.t, pool, host),
             None => host.foreign += 1,
         }
@@ -254,7 +255,7 @@ impl Controller {
     }
 
     fn hear(&mut self, control: &Control, t: Time, pool: &mut Pool, host: &mut Host) {
-        let switch = self.known.aggregators.iter().position(|node| *node == control.from);
+        let switch = self.known.aggregators.iter().position(|node| *node == NodeId::from(control.from));
         if let Some(switch) = switch {
             self.watch.heard(switch, t);
         }
@@ -290,6 +291,7 @@ impl Controller {
     /// A request was answered.
     fn answered(&mut self, control: &Control, t: Time, pool: &mut Pool, host: &mut Host) {
         let Control { from, session, what, .. } = *control;
+        let from = NodeId::from(from);
         if let What::Retired = what
             && self.settle(from, session, |ask| ask == Ask::Retire)
             && let Some(switch) = self.known.aggregators.iter().position(|node| *node == from)

@@ -18,8 +18,8 @@ use pktgen_engine::target::port::{Port, PortTiming};
 use pktgen_engine::target::queue::Fifo;
 
 const BYTES: usize = HEAD + UPDATE_HEAD + 8;
-const DEVICE: u16 = 1;
-const PS: u16 = 2;
+const DEVICE: u32 = 1;
+const PS: u32 = 2;
 
 /// Three workers of cluster 0 and one of cluster 1 on one host, port 0; the server is at port 1.
 struct Rig {
@@ -72,7 +72,7 @@ impl Rig {
         let flows = Flows::new(Arc::new(plan), &topology, &cluster_of);
         let workers = Population { cluster_of, moves: Vec::new() };
         let place = Place {
-            routes: Arc::new(vec![0, NO_PORT, 1]),
+            routes: vec![0, pktgen_core::topology::NO_PORT, 1].into(),
             server: PS,
             flows: Some(flows.at(DEVICE)),
             ..Place::bare(DEVICE, workers, Vec::new(), BYTES)

@@ -36,10 +36,10 @@ enum Event {
     Left(PacketId),
     Contribution(PacketId),
     Aged((u32, u32), u64),
-    Result(u16, Made),
+    Result(u32, Made),
     /// Not a result: is it nobody's?
     Other {
-        node: u16,
+        node: u32,
         cluster: u16,
         kind: Kind,
         frame: Vec<u8>,
@@ -63,8 +63,8 @@ struct World {
     random: u64,
     now: Time,
     /// By node: when its link is free, and when the last frame arrived.
-    up: BTreeMap<u16, Time>,
-    down: BTreeMap<u16, Time>,
+    up: BTreeMap<u32, Time>,
+    down: BTreeMap<u32, Time>,
     delivered: BTreeSet<PacketId>,
     reached: BTreeSet<PacketId>,
     foreign: u64,
@@ -261,7 +261,7 @@ impl World {
     /// One copy to each host of the job's workers, in the order of the link; or one for all of them.
     fn send_down(&mut self, made: Made) {
         let job = made.job * self.setup.per_job..(made.job + 1) * self.setup.per_job;
-        let nodes: BTreeSet<u16> = match made.only {
+        let nodes: BTreeSet<u32> = match made.only {
             Some(worker) => [self.facts.host_of[worker as usize]].into(),
             None if self.setup.virtual_time => job.map(|w| self.facts.host_of[w as usize]).collect(),
             None => [ALL_WORKERS].into(),
@@ -284,7 +284,7 @@ impl World {
     }
 
     /// A frame that is no result of this job.
-    fn other(&mut self, node: u16, made: &Made) -> Event {
+    fn other(&mut self, node: u32, made: &Made) -> Event {
         let (setup, dense) = (self.setup.clone(), self.dense.clone());
         let (job, workers, last) = (made.job as u16, setup.per_job as u16, setup.blocks * setup.iterations);
         let mut cluster = job;
@@ -318,7 +318,7 @@ impl World {
         Event::Other { node, cluster, kind, frame: framed(group_ip(cluster), &payload), foreign, of }
     }
 
-    fn hand_over(&mut self, node: u16, cluster: u16, kind: Kind, packet: PacketId, bytes: &[u8]) {
+    fn hand_over(&mut self, node: u32, cluster: u16, kind: Kind, packet: PacketId, bytes: &[u8]) {
         let buffer = self.pool.take();
         self.pool.bytes_mut(buffer)[..bytes.len()].copy_from_slice(bytes);
         let (len, head) = (bytes.len() as u16, HEAD as u8);
@@ -326,7 +326,7 @@ impl World {
         self.endpoint.on_burst(node, &[frame], &mut self.pool, &mut self.host);
     }
 
-    fn result(&mut self, node: u16, made: Made) {
+    fn result(&mut self, node: u32, made: Made) {
         self.hand_over(node, made.job as u16, Kind::Result, made.id, &made.frame);
         let mut expected: Vec<Reply> = Vec::new();
         for worker in 0..self.setup.workers() {

@@ -81,7 +81,7 @@ pub fn result(
     let frame = Frame { packet: record.opener, ..write(t, &job.template, &header, sums, place, context) };
     if job.own.is_some() {
         // §4: the device above takes it for one more source's contribution; the port's queue keeps the books.
-        let port = place.routes.get(usize::from(place.server)).copied().unwrap_or(NO_PORT);
+        let port = place.routes.port(place.server);
         context.emit(port, Frame { kind: Kind::Update, flow: place.server, ..frame });
         return degraded;
     }

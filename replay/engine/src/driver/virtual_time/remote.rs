@@ -66,7 +66,7 @@ pub(super) fn add_slots(places: &mut [Place], slots: &mut Vec<Slot>) {
 impl Simulation {
     /// `frame` is at the end of `link`, at a device of another process.
     pub(super) fn arrive_remote(&mut self, node: NodeId, link: usize, frame: Frame) {
-        let Place::Remote(place) = &mut self.places[usize::from(node)] else { return };
+        let Place::Remote(place) = &mut self.places[node as usize] else { return };
         let port = place.port_of[link].unwrap_or_default();
         let taken = place.remote.frame_in(frame.t, port, self.pool.frame(&frame));
         self.pool.release(frame.buffer);
@@ -81,7 +81,7 @@ impl Simulation {
 
     /// Lets the device at `node` advance to the next event, or to its first departure, and carries what leaves.
     pub(super) fn advance_remote(&mut self, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
-        let Place::Remote(place) = &mut self.places[usize::from(node)] else { return Ok(()) };
+        let Place::Remote(place) = &mut self.places[node as usize] else { return Ok(()) };
         self.calendar.set(place.slot, NEVER);
         // Its slot is the last: whatever else happens, happens later.
         let (other, _) = self.calendar.first();

@@ -28,7 +28,7 @@ fn facts(source: &dyn Source) -> Facts {
         kind: &LearnerKind,
         protocol: &UPDATES,
         training: (0, 0),
-        host_of: Arc::new((1..=workers.len() as u16).collect()),
+        host_of: Arc::new((1..=workers.len() as u32).collect()),
         workers: Arc::new(workers),
         server: 0,
         flows: None,

@@ -3,7 +3,6 @@
 use pktgen_core::Result;
 use pktgen_core::config::Section;
 use pktgen_core::registry::Named;
-use pktgen_core::topology::NO_PORT;
 
 use super::{Place, Program, ProgramKind};
 use crate::frame::Frame;
@@ -38,7 +37,7 @@ struct Forward {
 impl Program for Forward {
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
         for frame in burst {
-            let port = self.place.routes.get(usize::from(frame.flow)).copied().unwrap_or(NO_PORT);
+            let port = self.place.routes.port(frame.flow);
             context.emit(port, *frame);
         }
     }

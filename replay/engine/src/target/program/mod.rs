@@ -9,7 +9,7 @@ use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::Counter;
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
-use pktgen_core::topology::{NodeId, Population};
+use pktgen_core::topology::{NodeId, Population, Ways};
 
 use super::context::Context;
 use super::flows::NodeFlows;
@@ -69,7 +69,7 @@ pub struct Place {
     /// The device's own node.
     pub node: NodeId,
     /// Port by destination node.
-    pub routes: Arc<Vec<u16>>,
+    pub routes: Ways,
     /// Workers and their clusters.
     pub workers: Arc<Population>,
     /// Ports towards the workers of each cluster, each port once.
@@ -105,7 +105,7 @@ impl Place {
     pub fn bare(node: NodeId, workers: Population, jobs: Vec<JobPlace>, frame_bytes: usize) -> Self {
         Place {
             node,
-            routes: Arc::default(),
+            routes: Ways::default(),
             workers: Arc::new(workers),
             group_ports: Arc::default(),
             server: node,

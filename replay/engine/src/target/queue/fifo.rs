@@ -73,8 +73,8 @@ pub struct Fifo {
 impl Fifo {
     /// With `slots` slots; `hold` says whether the frame in transmission keeps its slot.
     pub fn new(slots: u32, hold: bool) -> Self {
-        // Long ones grow when they are used: a network may have thousands.
-        let begin = (slots as usize).min(1024);
+        // Long ones grow when they are used: a network may have a hundred thousand.
+        let begin = (slots as usize).min(16);
         Fifo { frames: VecDeque::with_capacity(begin), slots: slots as usize, hold, locked: false, marking: None }
     }
 

@@ -82,11 +82,11 @@ impl<'a> DeviceRole<'a> {
         changes: Vec<Regroup>,
         rows: DeviceRows<'a>,
     ) -> Self {
-        let to_server = |to: NodeId| to == facts.server || topology.nodes[usize::from(to)].role == Role::Server;
+        let to_server = |to: NodeId| to == facts.server || topology.nodes[to as usize].role == Role::Server;
         let wire_of = topology.links.iter().map(|link| if to_server(link.to) { UP } else { DOWN }).collect();
         DeviceRole {
             device,
-            node: usize::from(node),
+            node: node as usize,
             wires: [cables.down, cables.up],
             ended: [false; 2],
             wire_of,

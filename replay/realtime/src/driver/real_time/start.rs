@@ -289,7 +289,7 @@ impl<'a> RunRoles<'a> {
             }
             _ => None,
         };
-        let device = match (order.roles.device, devices[usize::from(node)].take()) {
+        let device = match (order.roles.device, devices[node as usize].take()) {
             (true, Some(device)) => {
                 let (down, others) = wire()?;
                 let up = if ends.contains(&End::DeviceUp) { wire()?.0 } else { Box::new(Nowhere) };

@@ -15,9 +15,9 @@ fn at(rack: u32) -> Place {
     let mut place = place(1, 2);
     let known = place.sparse.as_mut().unwrap();
     known.shards = Arc::new(Shards::new(&known.sparse, &Layout::heat(64), Partition::Hash, &[0, 1]));
-    place.routes = Arc::new(vec![NO_PORT, SERVER_LINK as u16, 1, 0, 1]);
+    place.routes = vec![NO_PORT, SERVER_LINK as u16, 1, 0, 1].into();
     place.jobs = Arc::default();
-    let down = [vec![vec![0, 1]], vec![vec![0]]].map(Arc::new).to_vec();
+    let down = [vec![vec![0, 1]], vec![vec![0]]].map(|ports| Arc::new(ports.into())).to_vec();
     place.racks = Some(RackPlace { own: Some(rack), hosts: Arc::new(vec![3, 4]), down });
     place
 }
@@ -43,7 +43,7 @@ fn iteration(rig: &mut Rig, rack: u32) -> Vec<rig::Left> {
     for worker in 0..2 {
         let acks = rig.send(worker, push(0, rack), &[(first, 1.0), (second, 0.5)], 0);
         let ack = Datagram::parse(&acks[0].bytes).unwrap();
-        let (host, header) = (3 + worker as u16, Header { kind: Wire::Ack, ..push(0, rack) });
+        let (host, header) = (3 + worker, Header { kind: Wire::Ack, ..push(0, rack) });
         assert_eq!((acks.len(), acks[0].link, acks[0].frame.flow), (1, worker, host), "by the port towards its host");
         assert_eq!((ack.src, Header::parse(ack.payload)), (server_ip(rack), Some(header)));
     }

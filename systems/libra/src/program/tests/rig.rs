@@ -50,7 +50,7 @@ pub fn place(jobs: u16, workers: u32) -> Place {
     };
     Place {
         node: 0,
-        routes: Arc::new(vec![0, SERVER_LINK as u16]),
+        routes: vec![0, SERVER_LINK as u16].into(),
         workers: Arc::new(Population::regular(jobs, workers)),
         group_ports: Arc::default(),
         server: 1,

@@ -152,7 +152,7 @@ pub(super) fn open(
         protocol: kind.protocol(),
         training: (dense.workers_per_job(), dense.blocks()),
         workers: Arc::new(source.population().clone()),
-        host_of: Arc::new((0..dense.workers()).map(|w| (1 + w % hosts) as u16).collect()),
+        host_of: Arc::new((0..dense.workers()).map(|w| 1 + w % hosts).collect()),
         server: 0,
         racks: Arc::default(),
         flows: None,

@@ -74,9 +74,9 @@ pub fn job(sources: &[(u8, u8)], own: Option<u8>, ports: &[u16]) -> JobPlace {
 /// The device is node 0, the top of the network node 0 or, with `own`, node 1, to which port 0 leads.
 pub fn place(jobs: Vec<JobPlace>) -> Place {
     let below = jobs.iter().any(|job| job.own.is_some());
-    let routes = Arc::new(if below { vec![NO_PORT, 0] } else { vec![NO_PORT] });
+    let routes = if below { vec![NO_PORT, 0] } else { vec![NO_PORT] }.into();
     let bare = Place::bare(0, Population::regular(1, 6), jobs, frame_bytes(ROOM));
-    Place { routes, server: u16::from(below), ..bare }
+    Place { routes, server: u32::from(below), ..bare }
 }
 
 pub struct Rig {

@@ -45,7 +45,7 @@ pub(super) fn open(
         kind: &OpenLoopKind,
         protocol: OpenLoopKind.protocol(),
         training: (0, 0),
-        host_of: Arc::new((1..=workers.len() as u16).collect()),
+        host_of: Arc::new((1..=workers.len() as u32).collect()),
         workers: Arc::new(workers),
         server: 0,
         racks: Arc::default(),
