@@ -7,7 +7,7 @@ use pktgen_core::record::Bound;
 use crate::cholesky::Cholesky;
 use crate::emulator::{Emulator, Region};
 use crate::noise::{KnownCovariance, Noise};
-use crate::target::TargetValue;
+use crate::target::{Known, PointLabels, TargetValue};
 use crate::twin::Evaluated;
 
 /// Most settings of a fit: those nearest to the middle of the region.
@@ -102,28 +102,105 @@ impl<'a> Fit<'a> {
         (0..n).map(part).fold(0.0, f64::max)
     }
 
-    /// Degrees of freedom of the variance of number `k` at a setting, by how much each target says of it (Welch, Satterthwaite): few
-    /// repeats and few seeds tell little of their deviation.
+    /// Degrees of freedom of the variance that number `k` has at a setting where the distance is least (Welch, Satterthwaite): few repeats and
+    /// few seeds tell little of their deviation. The number is, near there, a sum of what targets are off, each with its influence: where one
+    /// target says of two numbers together, that of the other one counts.
     pub(crate) fn freedom(&self, shares: &[f64], k: usize) -> f64 {
+        let Some(influence) = self.influence(shares, k) else { return f64::INFINITY };
         let n = self.targets.len();
-        let width = self.region.0[k].1 - self.region.0[k].0;
-        let at = |step: f64| {
-            let mut moved = shares.to_vec();
-            moved[k] += step * width;
-            moved
+        let row = |of: &[f64], i: usize| -> f64 {
+            let products = influence.iter().zip(&of[i * n..(i + 1) * n]).map(|(a, c)| a * c);
+            influence[i] * products.sum::<f64>()
         };
-        let (low, high) = (at(-0.05), at(0.05));
-        let (mut whole, mut parts) = (0.0, 0.0);
-        for i in 0..n {
-            let slope = self.emulators[i].at(&high).0 - self.emulators[i].at(&low).0;
-            let variance = self.known.whole[i * n + i].max(f64::MIN_POSITIVE);
-            let says = slope * slope / variance;
-            whole += says;
-            for (part, freedom) in &self.known.variances[i] {
-                parts += (says * part / variance).powi(2) / freedom;
+        let whole: f64 = (0..n).map(|i| row(&self.known.whole, i)).sum();
+        // Points are measured apart; the twin's seeds are those of all points.
+        let mut twin = VariancePart::default();
+        let mut measured: Vec<(&PointLabels, VariancePart)> = Vec::new();
+        for (i, target) in self.targets.iter().enumerate() {
+            let of_seeds = self.known.freedom[i];
+            twin.add(row(&self.known.twin, i), of_seeds);
+            let own = row(&self.known.values, i);
+            match target.known {
+                Known::Once | Known::Printed { .. } => twin.add(own, of_seeds),
+                // Its deviation was said.
+                Known::Repeats { n: 1, .. } => {}
+                Known::Repeats { n: runs, .. } => {
+                    if measured.iter().all(|(at, _)| **at != target.at) {
+                        measured.push((&target.at, VariancePart::default()));
+                    }
+                    let point = measured.iter_mut().find(|(at, _)| **at == target.at);
+                    point.into_iter().for_each(|(_, part)| part.add(own, runs as f64 - 1.0));
+                }
             }
         }
+        let parts = twin.uncertainty() + measured.iter().map(|(_, part)| part.uncertainty()).sum::<f64>();
         if parts > 0.0 { (whole * whole / parts).max(1.0) } else { f64::INFINITY }
+    }
+
+    /// By how much each target's deviation moves number `k` at the least distance (generalised least squares); none if nothing tells of it.
+    fn influence(&self, shares: &[f64], k: usize) -> Option<Vec<f64>> {
+        let (n, numbers) = (self.targets.len(), shares.len());
+        let slopes: Vec<Vec<f64>> = (0..numbers).map(|number| self.slopes(shares, number)).collect();
+        let mut covariance = self.known.whole.clone();
+        (0..n).for_each(|i| covariance[i * n + i] += self.emulators[i].at(shares).1);
+        let factor = Cholesky::of(covariance, n)?;
+        let solved: Vec<Vec<f64>> = slopes
+            .iter()
+            .map(|slopes| {
+                let mut solved = slopes.clone();
+                factor.solve(&mut solved);
+                solved
+            })
+            .collect();
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let mut information: Vec<f64> =
+            slopes.iter().flat_map(|a| solved.iter().map(|b| dot(a, b)).collect::<Vec<_>>()).collect();
+        if information[k * numbers + k] <= 0.0 {
+            return None;
+        }
+        // Numbers of which nothing is told stay where they are.
+        (0..numbers).for_each(|i| information[i * numbers + i] = information[i * numbers + i] * (1.0 + 1e-9) + 1e-9);
+        let mut weights = vec![0.0; numbers];
+        weights[k] = 1.0;
+        Cholesky::of(information, numbers)?.solve(&mut weights);
+        let weight = |i: usize| self.targets[i].weight.sqrt();
+        let influence =
+            |i: usize| weights.iter().zip(&solved).map(|(w, solved)| w * solved[i]).sum::<f64>() * weight(i);
+        Some((0..n).map(influence).collect())
+    }
+
+    /// How far number `k` moves what each target is off, over the width of the region.
+    fn slopes(&self, shares: &[f64], k: usize) -> Vec<f64> {
+        let width = self.region.0[k].1 - self.region.0[k].0;
+        let off = |i: usize, step: f64| {
+            let mut moved = shares.to_vec();
+            moved[k] += step * width;
+            let target = &self.targets[i];
+            residual(target, self.emulators[i].at(&moved).0) * target.weight.sqrt()
+        };
+        (0..self.targets.len()).map(|i| (off(i, -0.05) - off(i, 0.05)) / 0.1).collect()
+    }
+}
+
+/// A part of a variance that is an estimate, of targets that were measured together.
+#[derive(Default)]
+struct VariancePart {
+    sum: f64,
+    size: f64,
+    uncertain: f64,
+}
+
+impl VariancePart {
+    /// Adds what a target brings, which may be negative where it goes with another one.
+    fn add(&mut self, share: f64, freedom: f64) {
+        self.sum += share;
+        self.size += share.abs();
+        self.uncertain += share.abs() / freedom;
+    }
+
+    /// Its square by its degrees of freedom, which are between those of its targets.
+    fn uncertainty(&self) -> f64 {
+        if self.size > 0.0 { self.sum * self.sum * self.uncertain / self.size } else { 0.0 }
     }
 }
 
@@ -133,5 +210,44 @@ pub(crate) fn residual(target: &TargetValue, mean: f64) -> f64 {
         Some(Bound::Above) if mean >= target.value => 0.0,
         Some(Bound::Below) if mean <= target.value => 0.0,
         _ => target.value - mean,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sequence::Sequence;
+
+    /// Of a sum of two numbers and of the first of them, each with so many repeats and such a deviation.
+    fn freedoms(sum: Known, first: Known) -> [f64; 2] {
+        let target = |metric: &str, known| TargetValue {
+            metric: metric.into(),
+            at: PointLabels::new(),
+            value: 0.5,
+            bound: None,
+            known,
+            weight: 1.0,
+        };
+        let targets = [target("sum", sum), target("first", first)];
+        let mut sequence = Sequence::new(2, 0);
+        let place = |_| {
+            let shares = sequence.next_point();
+            let values = [shares[0] + shares[1], shares[0]].map(|value| vec![Some(value); 2]).to_vec();
+            let evaluated = Evaluated { setting: shares.clone(), values, invalid: 0, why: None };
+            Place { shares, evaluated }
+        };
+        let places: Vec<Place> = (0..16).map(place).collect();
+        let fit = Fit::of(Region::whole(2), &targets, &places, &[1e-9; 2]).expect("a fit");
+        [0, 1].map(|k| fit.freedom(&[0.5, 0.5], k))
+    }
+
+    #[test]
+    fn what_is_known_by_a_difference_is_known_as_well_as_its_worse_part() {
+        let well = Known::Repeats { n: 1000, deviation: 0.1 };
+        let badly = Known::Repeats { n: 3, deviation: 0.1 };
+        let [first, second] = freedoms(well, badly);
+        assert!((first - 2.0).abs() < 0.01 && (second - 2.0).abs() < 0.1, "{first} {second}");
+        let [first, second] = freedoms(badly, well);
+        assert!((first - 999.0).abs() < 1.0 && (second - 2.0).abs() < 0.1, "{first} {second}");
     }
 }

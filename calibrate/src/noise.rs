@@ -101,10 +101,6 @@ impl Noise {
                 };
                 values[i * n + j] = alike * own[i].0 * own[j].0 / (own[i].1 * own[j].1).sqrt();
             }
-            if let Known::Printed { half } = targets[i].known {
-                // Of a uniform rounding error.
-                values[i * n + i] += half * half / 3.0;
-            }
         }
         let seeds = self.seeds.max(1) as f64;
         // Of both estimates the smaller: what seeds have in common is rather over- than underestimated.
@@ -114,26 +110,17 @@ impl Noise {
                 (1.0 - anew * seeds / self.variance(i, n).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0).sqrt()
             })
             .collect();
-        let variances = (0..n)
-            .map(|i| {
-                let seeds_part = common[i] * common[i] * self.variance(i, n) / seeds;
-                match targets[i].known {
-                    Known::Repeats { n: runs, .. } if runs > 1 => {
-                        vec![(values[i * n + i], runs as f64 - 1.0), (seeds_part, self.freedom(i, n))]
-                    }
-                    Known::Repeats { .. } => vec![(seeds_part, self.freedom(i, n))],
-                    Known::Once | Known::Printed { .. } => {
-                        vec![(self.variance(i, n) + seeds_part, self.freedom(i, n))]
-                    }
-                }
-            })
-            .collect();
-        let mut whole = values;
+        let twin: Vec<f64> =
+            (0..n * n).map(|at| common[at / n] * common[at % n] * self.covariance[at] / seeds).collect();
+        let mut whole: Vec<f64> = values.iter().zip(&twin).map(|(value, twin)| value + twin).collect();
         for i in 0..n {
-            (0..n).for_each(|j| whole[i * n + j] += common[i] * common[j] * self.covariance[i * n + j] / seeds);
+            if let Known::Printed { half } = targets[i].known {
+                // Of a uniform rounding error.
+                whole[i * n + i] += half * half / 3.0;
+            }
             whole[i * n + i] += floors[i] * floors[i];
         }
-        KnownCovariance { whole, variances }
+        KnownCovariance { whole, values, twin, freedom: (0..n).map(|i| self.freedom(i, n)).collect() }
     }
 }
 
@@ -142,8 +129,12 @@ impl Noise {
 pub(crate) struct KnownCovariance {
     /// All of it.
     pub(crate) whole: Vec<f64>,
-    /// For each target the parts of its variance that are estimates, each with its degrees of freedom.
-    pub(crate) variances: Vec<Vec<(f64, f64)>>,
+    /// What single runs and repeats of the targets' values leave open.
+    pub(crate) values: Vec<f64>,
+    /// What the twin's seeds leave open.
+    pub(crate) twin: Vec<f64>,
+    /// For each target the degrees of freedom of its variance over the twin's seeds.
+    pub(crate) freedom: Vec<f64>,
 }
 
 /// The variance of a target over seeds, without what each seed adds at all settings alike.

@@ -263,7 +263,7 @@ pub(crate) fn measured(targets: &[TargetValue], place: &Place, known: &[f64]) ->
 
 /// For each target how far each number moves it over the region, at settings all over it.
 fn effects(fit: &Fit, asked: &[(f64, Vec<f64>)]) -> Vec<Vec<f64>> {
-    let targets = fit.known.variances.len();
+    let targets = fit.known.freedom.len();
     let bases: Vec<&Vec<f64>> = asked.iter().step_by((asked.len() / 40).max(1)).map(|(_, at)| at).collect();
     let of = |target: usize, k: usize| {
         let span = |base: &&Vec<f64>| {

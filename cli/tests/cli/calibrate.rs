@@ -83,9 +83,9 @@ fn planted_parameters_are_found_and_predict_another_rate() {
         assert!((truth - middle).abs() <= 2.5 * half + 1.0 - truth.min(1.0), "{parameter}");
         assert!(parameter["width"].as_f64().expect("a width") < 0.2, "{parameter}");
     }
-    // What it predicts is what the device does there.
+    // What it predicts is what the device does there, with the packets of the twin's own seeds.
     let words = format!(
-        "-q replay twin.toml --out there --no-report --set sweep.seeds=201..208 --set topology.rate=6Gbps {PLANTED}"
+        "-q replay twin.toml --out there --no-report --set sweep.seeds=1..5 --set topology.rate=6Gbps {PLANTED}"
     );
     assert_eq!(pktgen(at, &words).status.code(), Some(0));
     let output = pktgen(at, "--json -q report there --out there.json");
