@@ -83,9 +83,9 @@ fn planted_parameters_are_found_and_predict_another_rate() {
         assert!((truth - middle).abs() <= 2.5 * half + 1.0 - truth.min(1.0), "{parameter}");
         assert!(parameter["width"].as_f64().expect("a width") < 0.2, "{parameter}");
     }
-    // What it predicts is what the device does there, with the packets of the twin's own seeds.
+    // What it predicts is what the device does there, to 3 % or as far as its repeats differ.
     let words = format!(
-        "-q replay twin.toml --out there --no-report --set sweep.seeds=1..5 --set topology.rate=6Gbps {PLANTED}"
+        "-q replay twin.toml --out there --no-report --set sweep.seeds=201..208 --set topology.rate=6Gbps {PLANTED}"
     );
     assert_eq!(pktgen(at, &words).status.code(), Some(0));
     let output = pktgen(at, "--json -q report there --out there.json");
@@ -95,10 +95,11 @@ fn planted_parameters_are_found_and_predict_another_rate() {
     let predictions = found["predictions"].as_array().expect("predictions");
     assert_eq!(predictions.len(), 3);
     let column = there["columns"].as_array().expect("columns").iter().position(|it| it["key"] == "received");
-    let measured = there["rows"][0]["cells"][column.expect("received")]["ours"]["median"].as_f64().expect("a median");
+    let measured = &there["rows"][0]["cells"][column.expect("received")]["ours"];
+    let [median, lo, hi] = ["median", "lo", "hi"].map(|key| measured[key].as_f64().expect("a number"));
     let own = predictions.iter().find(|it| it["metric"] == "received").expect("predicted");
     let value = own["value"].as_f64().expect("a value");
-    assert!((value / measured - 1.0).abs() < 0.03, "{own}, measured {measured}");
+    assert!((value - median).abs() < (0.03 * median).max(hi - lo), "{own}, measured {measured}");
     // The experiment with the best setting is one.
     let output = pktgen(at, "-q replay a/best.toml --out best --no-report");
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));

@@ -159,7 +159,8 @@ impl Groups {
                 tables.entry(node).or_insert_with(|| nothing.clone()).set(cluster, &ports);
             }
         }
-        let mut all = vec![Arc::new(nothing); self.nodes];
+        let nothing = Arc::new(nothing);
+        let mut all = vec![nothing.clone(); self.nodes];
         tables.into_iter().for_each(|(node, table)| all[node as usize] = Arc::new(table));
         all
     }

@@ -3,8 +3,6 @@
 //! Goal: 2·10⁹ additions/s on one core. Four sources send 1024 gradients per block; the chip's time is not modelled, and
 //! what leaves is released at once, as a link does in the end.
 
-use std::sync::Arc;
-
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_core::config::Section;
 use pktgen_core::record::{Counter, PacketId};

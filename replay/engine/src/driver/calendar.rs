@@ -29,10 +29,12 @@ pub enum Calendar {
 impl Calendar {
     /// With `slots` slots, all at [`NEVER`].
     pub fn new(slots: usize) -> Self {
-        match slots {
-            0..=SCAN_MAX => Calendar::Scan((0..slots.max(1)).map(|i| (NEVER, i as u32)).collect()),
-            0..=TREE_MAX => Calendar::Tree(Tree::new(slots)),
-            _ => Calendar::Heap(Heap { events: Vec::new(), place: vec![NOWHERE; slots] }),
+        if slots <= SCAN_MAX {
+            Calendar::Scan((0..slots.max(1)).map(|i| (NEVER, i as u32)).collect())
+        } else if slots <= TREE_MAX {
+            Calendar::Tree(Tree::new(slots))
+        } else {
+            Calendar::Heap(Heap { events: Vec::new(), place: vec![NOWHERE; slots] })
         }
     }
 

@@ -70,7 +70,7 @@ impl ByFlow {
     #[inline]
     fn get(&self, ip: Ip) -> Option<u32> {
         match device_of(ip) {
-            Some(node) => self.devices.get(u32::from(node)),
+            Some(node) => self.devices.get(node),
             None => self.workers.get(worker_of(ip, usize::MAX)?),
         }
     }
