@@ -71,7 +71,6 @@ fn loss(dir: &Path) -> f64 {
     assert_eq!(balance["sent"], 13500);
     assert!(counters["sums_ok"].as_u64() > Some(1000) && counters["sums_ok"] == counters["packets_received"]);
     assert_eq!(manifest.get("part"), None, "a whole run");
-    assert_eq!(manifest["pacing"]["frames"], 13500, "the workers' part said how they were paced");
     let dropped: f64 = balance["dropped"].as_object().expect("drops").values().filter_map(Value::as_f64).sum();
     dropped / 13500.0
 }

@@ -1,5 +1,5 @@
-//! What no sender can exceed on an interface: `bare KIND INTERFACE SIZE FRAMES SECONDS CALL` makes the system calls of a transport again and
-//! again on CALL frames each, and nothing else. FRAMES different frames are sent in turn: those of xdp_live are attached once, those of af_xdp
+//! What the system calls of a transport allow: `bare KIND INTERFACE SIZE FRAMES SECONDS CALL` makes them again and again on CALL frames
+//! each, and does nothing else. FRAMES different frames are sent in turn: those of xdp_live are attached once, those of af_xdp
 //! and af_packet are copied to where the kernel takes them from, since a ring that holds them all is slower than a short one. No code of the
 //! transports is used for these two. Prints what left.
 //! Send only where the traffic cannot leave: a veth pair in a network namespace, for example.

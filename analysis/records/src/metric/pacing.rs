@@ -15,8 +15,8 @@ const BY_HOST: Definition = Definition::new(
     "late_by_host",
     SHARE,
     Better::Neither,
-    "Share of the frames of an open loop that the host made late: due while the thread that sends did not run for more than 1 µs although it \
-     only waited, or while such frames still left.",
+    "Share of the frames of an open loop that the host made late: due while the thread that sends did not run for more than 1 µs in which it only \
+     waited, or beyond a usual call, or while such frames still left.",
 )
 .needs("real time with deadlines");
 

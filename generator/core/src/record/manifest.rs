@@ -342,7 +342,7 @@ pub struct QueueCounts {
     pub late_ns: Option<[u64; 3]>,
 }
 
-/// Frames that had deadlines, and which of them the host made late: the thread that sends was kept from its core while it only waited.
+/// Frames that had deadlines, and which of them the host made late: the thread that sends was kept from its core.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacingCounts {
     /// Frames that left.
