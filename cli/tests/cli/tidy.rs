@@ -8,6 +8,7 @@ use crate::support::{crates, root};
 
 /// Files that may hold `unsafe`: the corral, which talks to sockets, rings and vector registers.
 const UNSAFE: &[&str] = &[
+    "replay/realtime/examples/bare.rs",
     "replay/realtime/src/clock.rs",
     "replay/realtime/src/clock/host.rs",
     "replay/realtime/src/driver/real_time/thread.rs",

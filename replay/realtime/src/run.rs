@@ -527,6 +527,7 @@ impl Experiment {
             study: None,
             findings: Vec::new(),
             queues: Vec::new(),
+            pacing: None,
             interfaces: Vec::new(),
             balance: Balance::default(),
             balance_by_worker: Vec::new(),

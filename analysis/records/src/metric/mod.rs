@@ -14,6 +14,7 @@ pub mod iterations;
 mod lanes;
 pub mod latency;
 pub mod learning;
+mod pacing;
 mod plan;
 mod queues;
 pub(crate) mod results;
@@ -57,6 +58,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &states::States,
     &lanes::Lanes,
     &queues::Queues,
+    &pacing::Pacing,
     &stamps::Stamps,
     &findings::Findings,
 ];

@@ -47,8 +47,21 @@ impl Picture for Lateness {
                 chart.note = format!("The first view ends where {:.1} % of the frames had left.", SHOWN_FIRST * 100.0);
             }
         }
+        if let Some(host) = by_host(sweep) {
+            charts.iter_mut().for_each(|chart| chart.note = format!("{} {host}", chart.note));
+        }
         charts
     }
+}
+
+/// What the host made late in the runs in which that is told apart.
+fn by_host(sweep: &SweepData) -> Option<String> {
+    let most = |metric| sweep.runs.iter().filter_map(|run| run.scalars.get(metric).copied()).reduce(f64::max);
+    let late = format!("The host made at most {:.2} % of a run's frames late", most("late_by_host")? * 100.0);
+    Some(match most("late_others_p99") {
+        Some(p99_ns) => format!("{late}; of the others 99 % left within {:.2} us.", p99_ns / 1000.0),
+        None => format!("{late}."),
+    })
 }
 
 /// The cumulative shares of the lateness of the run in `dir`; none without such a file, or if it is damaged.

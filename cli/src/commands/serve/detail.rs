@@ -10,7 +10,8 @@ use super::index::Found;
 use super::manifest::RunFile;
 
 /// Facts of the host that say how exact a run was.
-const HOST: [&str; 5] = ["lateness", "rate.achieved", "cores", "clock.wall.before", "start.first_late_ns"];
+const HOST: [&str; 6] =
+    ["lateness", "lateness.by_host", "rate.achieved", "cores", "clock.wall.before", "start.first_late_ns"];
 /// Counters that a summary has.
 const COUNTERS: [&str; 8] =
     ["packets_received", "bytes_received", "acks_sent", "acks_received", "sums_ok", "sums_wrong", "foreign", "replies"];

@@ -342,6 +342,35 @@ pub struct QueueCounts {
     pub late_ns: Option<[u64; 3]>,
 }
 
+/// Frames that had deadlines, and which of them the host made late: the thread that sends was kept from its core.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacingCounts {
+    /// Frames that left.
+    pub frames: u64,
+    /// Those that the host made late.
+    pub late_by_host: u64,
+    /// How late the others left in ns: median, 99 %, latest; none if there are no others, or those of several senders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_late_ns: Option<[u64; 3]>,
+}
+
+impl PacingCounts {
+    /// Of several senders together.
+    #[must_use]
+    pub fn plus(self, other: &Self) -> Self {
+        PacingCounts {
+            frames: self.frames + other.frames,
+            late_by_host: self.late_by_host + other.late_by_host,
+            others_late_ns: None,
+        }
+    }
+
+    /// The share that the host made late; none without frames.
+    pub fn share_by_host(&self) -> Option<f64> {
+        (self.frames > 0).then(|| self.late_by_host as f64 / self.frames as f64)
+    }
+}
+
 /// The manifest of a run dir.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
@@ -426,6 +455,9 @@ pub struct Manifest {
     /// What each queue did, of ends that have several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueCounts>,
+    /// Which frames the host made late, of an open loop with deadlines in real time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<PacingCounts>,
     /// What the interfaces of real-time ends counted during the run, by the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<InterfaceCounts>,

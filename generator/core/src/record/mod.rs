@@ -27,8 +27,8 @@ pub use digest::{FileDigest, FileDigests, Hashing, Verified, hex};
 pub use interface::InterfaceCounts;
 pub use load::{AckCopies, CarriedBits, DeviceLoad};
 pub use manifest::{
-    Answers, Balance, Bound, Counters, Family, Group, LinkLoad, MANIFEST_VERSION, Manifest, Planned, Published,
-    QueueCounts, Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,
+    Answers, Balance, Bound, Counters, Family, Group, LinkLoad, MANIFEST_VERSION, Manifest, PacingCounts, Planned,
+    Published, QueueCounts, Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,
 };
 pub use older::Edition;
 pub use row::{

@@ -355,6 +355,7 @@ fn manifest(plan: &RecordingPlan, listener: &Listener) -> Manifest {
         study: None,
         findings: Vec::new(),
         queues: Vec::new(),
+        pacing: None,
         interfaces: Vec::new(),
         balance: Balance::default(),
         balance_by_worker: Vec::new(),

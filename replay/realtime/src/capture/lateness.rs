@@ -6,7 +6,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2Serializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
-use pktgen_core::record::FileDigest;
+use pktgen_core::record::{FileDigest, PacingCounts};
 use pktgen_core::whole::WholeFile;
 use pktgen_core::{Error, Result};
 
@@ -30,4 +30,24 @@ pub(crate) fn write_lateness(dir: &Path, lateness: &Histogram<u64>, length: Dura
 pub fn describe(lateness: &Histogram<u64>) -> String {
     let at = |q| lateness.value_at_quantile(q);
     format!("p50 {} ns, p99 {} ns, p99.9 {} ns, max {} ns", at(0.5), at(0.99), at(0.999), lateness.max())
+}
+
+/// Which of all frames the host made late, given how late the `others` were.
+pub(crate) fn by_host(all: &Histogram<u64>, others: &Histogram<u64>) -> PacingCounts {
+    let at = |q| others.value_at_quantile(q);
+    PacingCounts {
+        frames: all.len(),
+        late_by_host: all.len() - others.len(),
+        others_late_ns: (!others.is_empty()).then(|| [at(0.5), at(0.99), others.max()]),
+    }
+}
+
+/// The same as a fact of the host.
+pub(crate) fn describe_by_host(counts: &PacingCounts) -> String {
+    let share = counts.share_by_host().unwrap_or_default() * 100.0;
+    let by_host = format!("{} of {} frames ({share:.3} %)", counts.late_by_host, counts.frames);
+    match counts.others_late_ns {
+        Some([p50, p99, most]) => format!("{by_host}; all others: p50 {p50} ns, p99 {p99} ns, max {most} ns"),
+        None => by_host,
+    }
 }

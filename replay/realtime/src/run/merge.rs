@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use hdrhistogram::Histogram;
 use pktgen_core::config::Document;
 use pktgen_core::record::{
-    Counters, Fault, Incidents, InterfaceCounts, Manifest, Note, QueueCounts, RunState, STAMPS_RECEIVED, STAMPS_SENT,
+    Counters, Fault, Incidents, InterfaceCounts, Manifest, Note, PacingCounts, QueueCounts, RunState, STAMPS_RECEIVED,
+    STAMPS_SENT,
 };
 use pktgen_core::time::{MS, Time};
 use pktgen_core::{Error, Result};
@@ -78,6 +79,7 @@ pub fn merge(
         counters: std::mem::take(&mut manifest.counters),
         ledger: plan.parts.ledger,
         lateness,
+        lateness_of_others: None,
         skipped: 0,
         faults: faults(&parts),
         notes: Vec::new(),
@@ -173,6 +175,9 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
         let number = manifest.queues.iter().filter(|other| other.end == queue.end).count() as u32;
         manifest.queues.push(QueueCounts { queue: number, ..queue.clone() });
     }
+    let pacing = parts.iter().filter_map(|part| part.manifest.pacing.as_ref());
+    manifest.pacing =
+        pacing.fold(None, |all: Option<PacingCounts>, own| Some(all.map_or_else(|| own.clone(), |all| all.plus(own))));
     manifest.interfaces.clear();
     for part in parts {
         let own = part.manifest.interfaces.iter();

@@ -17,7 +17,7 @@ use super::conclude::conclude;
 use super::declared::Declared;
 use super::launched::{attend, dismiss};
 use super::{Meeting, Summary, Task};
-use crate::capture::lateness::{LATENESS, describe, write_lateness};
+use crate::capture::lateness::{LATENESS, by_host, describe, describe_by_host, write_lateness};
 use crate::capture::{Records, RunDir, write_controls, write_manifest};
 use crate::clock::{RunClock, Watched, reading};
 use crate::driver::real_time::{self, FrameSet, OpenedRoles, RealOutcome, Roles, RunOrder};
@@ -217,6 +217,8 @@ pub(super) fn run(
     count_interfaces(&interfaces, &outcome.frames, manifest);
     dismiss(device, &mut outcome);
     compare(manifest, declared, &outcome);
+    // No host makes frames late in the time of files.
+    outcome.lateness_of_others.take_if(|_| transport.kind.capabilities().own_time);
     let summary = Summary::of(&outcome, reacts, transport.pacing == Pacing::Deadlines);
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
     tell_clocks(manifest, clocks, &transport, task.roles, &dir.clock());
@@ -315,6 +317,9 @@ fn keep_lateness(
     manifest.files.insert(LATENESS.to_owned(), digest);
     if pacing == Pacing::Deadlines {
         manifest.host.insert("lateness".into(), describe(&outcome.lateness));
+        let others = outcome.lateness_of_others.as_ref().filter(|_| !outcome.lateness.is_empty());
+        manifest.pacing = others.map(|others| by_host(&outcome.lateness, others));
+        manifest.host.extend(manifest.pacing.iter().map(|own| ("lateness.by_host".into(), describe_by_host(own))));
     }
     Ok(())
 }

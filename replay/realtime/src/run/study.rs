@@ -171,6 +171,7 @@ impl Experiment {
             study: Some(study.to_owned()),
             findings,
             queues: Vec::new(),
+            pacing: None,
             interfaces: Vec::new(),
             balance: Balance::default(),
             balance_by_worker: Vec::new(),

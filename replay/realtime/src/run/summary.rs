@@ -5,6 +5,7 @@ use std::fmt;
 use pktgen_core::time::{NS, SECOND};
 use serde::Serialize;
 
+use crate::capture::lateness::by_host;
 use crate::driver::real_time::{RealOutcome, RoleTally};
 
 /// What the roles of one process sent and received.
@@ -41,6 +42,10 @@ pub struct RoleSummary {
     pub late_p99_ns: Option<u64>,
     /// The latest.
     pub late_max_ns: Option<u64>,
+    /// How many of them the host made late.
+    pub late_by_host: Option<u64>,
+    /// How late the others left: 99 %.
+    pub late_others_p99_ns: Option<u64>,
 }
 
 impl RoleSummary {
@@ -61,6 +66,8 @@ impl RoleSummary {
             late_p50_ns: None,
             late_p99_ns: None,
             late_max_ns: None,
+            late_by_host: None,
+            late_others_p99_ns: None,
         }
     }
 }
@@ -71,10 +78,13 @@ impl Summary {
         let mut roles = Vec::new();
         if let Some((tally, late)) = outcome.offered.as_ref().map(|tally| (tally, &outcome.lateness)) {
             let known = paced && !late.is_empty();
+            let apart = outcome.lateness_of_others.as_ref().filter(|_| known).map(|others| by_host(late, others));
             roles.push(RoleSummary {
                 late_p50_ns: known.then(|| late.value_at_quantile(0.5)),
                 late_p99_ns: known.then(|| late.value_at_quantile(0.99)),
                 late_max_ns: known.then(|| late.max()),
+                late_by_host: apart.as_ref().map(|own| own.late_by_host),
+                late_others_p99_ns: apart.and_then(|own| own.others_late_ns).map(|[_, p99, _]| p99),
                 ..RoleSummary::of("workers", tally, outcome)
             });
         }
@@ -103,6 +113,12 @@ impl fmt::Display for RoleSummary {
         if let (Some(p50), Some(p99), Some(most)) = (self.late_p50_ns, self.late_p99_ns, self.late_max_ns) {
             let [p50, p99, most] = [p50, p99, most].map(|ns| ns as f64 * NS as f64 / 1e6);
             write!(f, "; late by {p50:.1} us (median), {p99:.1} us (99 %), {most:.1} us (most)")?;
+        }
+        if let Some(by_host) = self.late_by_host {
+            write!(f, "; {by_host} late by the host")?;
+        }
+        if let Some(p99) = self.late_others_p99_ns {
+            write!(f, ", 99 % of the others within {:.2} us", p99 as f64 / 1e3)?;
         }
         Ok(())
     }
@@ -137,9 +153,11 @@ mod tests {
             late_p50_ns: Some(1500),
             late_p99_ns: Some(20_000),
             late_max_ns: Some(3_000_000),
+            late_by_host: Some(2),
+            late_others_p99_ns: Some(49),
         };
         let line = "workers: sent 11 frames, received 7; 11 updates sent, 1100 B in 1.000 s (10 packets/s, 0.008 Mbit/s); late by \
-                    1.5 us (median), 20.0 us (99 %), 3000.0 us (most)";
+                    1.5 us (median), 20.0 us (99 %), 3000.0 us (most); 2 late by the host, 99 % of the others within 0.05 us";
         assert_eq!(workers.to_string(), line);
         let device = RoleSummary {
             role: "device",
@@ -147,6 +165,8 @@ mod tests {
             pps: None,
             bps: None,
             late_p50_ns: None,
+            late_by_host: None,
+            late_others_p99_ns: None,
             ..workers.clone()
         };
         assert_eq!(device.to_string(), "device: sent 11 frames, received 7; 11 frames heard, 1100 B");

@@ -168,6 +168,10 @@ fn the_device_does_on_wires_what_it_does_in_virtual_time() {
             let own = |frames: Vec<Vec<u8>>| frames.into_iter().map(|f| f[head..].to_vec()).collect::<Vec<_>>();
             assert!(own(frames) == own(received(&dir)), "{kind}, {target}: every byte that the server received");
             assert!(dir.join("lateness.hlog").exists());
+            // Each frame is one of the host's or of the others, which have quantiles if there are any.
+            let pacing = manifest.pacing.expect("an open loop with deadlines");
+            assert!(pacing.frames == 10_800 && pacing.late_by_host <= pacing.frames, "{pacing:?}");
+            assert_eq!(pacing.others_late_ns.is_some(), pacing.late_by_host < pacing.frames, "{pacing:?}");
         }
     }
 }

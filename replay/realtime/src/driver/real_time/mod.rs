@@ -9,6 +9,7 @@ mod cores;
 mod device;
 mod feed;
 mod frames;
+mod host_gaps;
 mod outcome;
 mod pump;
 mod roles;

@@ -145,6 +145,8 @@ pub(crate) struct RealOutcome {
     pub ledger: Ledger,
     /// How late frames left, in ns.
     pub lateness: Histogram<u64>,
+    /// The same of those that the host did not make late; none where that is not told apart.
+    pub lateness_of_others: Option<Histogram<u64>>,
     /// Frames that were too late and were not sent.
     pub skipped: u64,
     /// Reasons against the run's numbers.
@@ -178,6 +180,7 @@ impl RealOutcome {
             counters: Counters { end_ps: shared.clock.now(), ..Counters::default() },
             ledger,
             lateness: histogram()?,
+            lateness_of_others: None,
             skipped: 0,
             faults: Vec::new(),
             notes: Vec::new(),

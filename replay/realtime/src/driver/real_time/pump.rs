@@ -12,6 +12,7 @@ use pktgen_wire::wire::update::is_ack;
 
 use super::attached::Attached;
 use super::feed::{Chunk, Chunks, SKIPPED};
+use super::host_gaps::HostGaps;
 use super::{AckTally, Beside, RealOutcome, RoleTally, Shared, first_late, tell_lost};
 use crate::frame::{BURST, Frame};
 use crate::live::LaneFeed;
@@ -91,6 +92,8 @@ pub(super) struct Pump {
     starved: u64,
     /// Times at which the wire took nothing.
     full_waits: u64,
+    /// Gaps of the host.
+    gaps: HostGaps,
     fault: Option<Fault>,
 }
 
@@ -115,6 +118,7 @@ impl Pump {
             beside: None,
             starved: 0,
             full_waits: 0,
+            gaps: HostGaps::default(),
             fault: None,
         }
     }
@@ -183,6 +187,7 @@ impl Pump {
                 Err(_) => {
                     self.starved += u64::from(!hungry);
                     hungry = true;
+                    self.gaps.forget();
                     self.left(0, shared.clock.now());
                     self.listen()?;
                     match shared.plan.wait {
@@ -234,6 +239,7 @@ impl Pump {
         let mut at = 0;
         while let Some(next) = chunk.frames.get(at).map(|frame| frame.t) {
             let now = shared.clock.now();
+            self.gaps.read(now);
             let Place { reach, due } = self.place(now, next, paced);
             if reach < next {
                 if shared.ending() {
@@ -260,6 +266,10 @@ impl Pump {
             let sent = self.offer(chunk, at, count)?;
             let taken = sent.taken;
             chunk.sent[at..at + taken].fill(now);
+            // The first is the latest of a call.
+            if self.gaps.explains(now - due) {
+                chunk.by_host[at..at + taken].fill(true);
+            }
             self.bytes += chunk.frames[at..at + taken].iter().map(|frame| u64::from(frame.len)).sum::<u64>();
             if self.first.is_none() && taken > 0 && paced {
                 self.first_late = Some(now - due);
@@ -267,8 +277,10 @@ impl Pump {
             self.moved(&mut chunk.frames[at..at + taken]);
             at += taken;
             self.note(taken, chunk.frames[at.max(1) - 1].len.into(), now, shared);
+            self.gaps.submitted(now, taken);
             if taken == 0 {
                 self.full_waits += 1;
+                self.gaps.forget();
                 shared.live.refused.fetch_add(u64::from(sent.refused), Ordering::Relaxed);
                 if shared.ending() {
                     return Ok(());
@@ -276,6 +288,7 @@ impl Pump {
                 shared.idle_from(self.wire.as_mut(), now + FULL_GAP, now)?;
             }
             if self.sent - self.listened >= LISTEN_FRAMES {
+                self.gaps.listens();
                 self.listen()?;
             }
         }
@@ -347,6 +360,8 @@ impl Pump {
     fn rest(&mut self, next: Time, now: Time, shared: &Shared) -> Result<()> {
         self.left(0, now);
         let gap = next - now;
+        // Files have a time of their own, which jumps.
+        self.gaps.idle(now, gap <= LISTEN_GAP && shared.clock.file().is_none());
         if gap > LISTEN_GAP && self.listen()? > 0 {
             return Ok(());
         }

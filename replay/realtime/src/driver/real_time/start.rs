@@ -258,7 +258,8 @@ impl<'a> RunRoles<'a> {
             (true, false) => {
                 let lanes = wires.first().map_or(1, Vec::len);
                 let (queues, attached) = ((lanes, stride(&facts)), attached.is_some());
-                (Some(Feeder::new(workers, frame_bytes, order.until, paced, queues, attached)?), None)
+                let large_calls = order.plan.kind.capabilities().quantum_ns > 0;
+                (Some(Feeder::new(workers, frame_bytes, order.until, paced, queues, attached, large_calls)?), None)
             }
             (true, true) => (None, Some(workers)),
             (false, _) => (None, None),
