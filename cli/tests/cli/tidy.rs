@@ -50,7 +50,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("generator/workload/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
     ("generator/workload/src/learner", "TASKS", &["agent", "iteration", "net", "tests"]),
     ("generator/workload/src/study", "STUDIES", &[]),
-    ("generator/core/src/topology", "SHAPES", &["model", "servers"]),
+    ("generator/core/src/topology", "SHAPES", &["model", "routes", "servers"]),
     ("planning/src", "PLACERS", &["emit", "picture"]),
     (
         "replay/realtime/src/transport",

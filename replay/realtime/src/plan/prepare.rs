@@ -8,7 +8,7 @@ use pktgen_core::record::{NO_CLUSTER, Note};
 use pktgen_core::registry::find;
 use pktgen_core::seed::Seed;
 use pktgen_core::shard::Shard;
-use pktgen_core::topology::{self, Population, Topology};
+use pktgen_core::topology::{self, Population, Routes, Topology};
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::HEAD;
 use pktgen_wire::wire::update::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
@@ -102,8 +102,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
     let Senders { hardware, opened, workers, frame_max, endpoint, kind } =
         read_senders(catalogue, &mut document, seed, share)?;
     let (udp_checksum, lanes) = read_format(catalogue, &mut document, kind, opened.source.as_ref())?;
-    let topology = topology::open(&mut document, &workers)?;
-    let routes = topology.routes();
+    let (topology, routes) = read_network(&mut document, &workers, kind)?;
     let transport = read_transport(catalogue, &mut document, kind, &opened, &topology, hardware.as_ref())?;
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
     let facts = Facts {
@@ -134,7 +133,6 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &declared)?;
     remarks.extend((capture.states && !kind.behaviour().listens).then_some(Note::StatesUnused {}));
     remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
-    check_nodes(&facts, &topology)?;
     let updates = updates(&facts, frame_max, capture.goal, &transport);
     let subject = subject(payloads, updates, &devices, &mut remarks);
     document.finish(SECTIONS)?;
@@ -172,17 +170,23 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
     Plan { spec, parts }.fit_hardware()
 }
 
-/// Refuses results at hosts that rows of records cannot name.
-fn check_nodes(facts: &Facts, topology: &Topology) -> Result<()> {
+/// The network and its ways. Refuses results at hosts that rows of records cannot name.
+fn read_network(
+    document: &mut Document,
+    workers: &Population,
+    kind: &dyn WorkerKind,
+) -> Result<(Topology, Arc<Routes>)> {
+    let topology = topology::open(document, workers)?;
     let nodes = topology.nodes.len();
-    if facts.kind.behaviour().synchronous && nodes > topology::NODES {
+    if kind.behaviour().synchronous && nodes > topology::NODES {
         return Err(Error::config(format!(
             "topology: {nodes} nodes, and results at workers are recorded of the first {}; have fewer workers or switches, or \
              program = \"reduce\", whose workers send updates",
             topology::NODES
         )));
     }
-    Ok(())
+    let routes = topology.routes();
+    Ok((topology, routes))
 }
 
 /// Checks that frames that are sent as they are go to hardware, which keeps no books: nothing in them says which they are.

@@ -1,7 +1,5 @@
 //! One device with ports, fed by hand.
 
-use std::sync::Arc;
-
 use crate::format::{Header, PORT, frame_bytes, values};
 use pktgen_core::config::{Section, Value};
 use pktgen_core::record::{Action, Book, PacketId, Reason};
