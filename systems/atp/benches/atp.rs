@@ -4,8 +4,6 @@
 //! A switch with eight 100 Gbit/s ports gets 294 million of these packets/s (316 bytes, 24 more on the line); one core is far below
 //! that, and a run in virtual time does not mind.
 
-use std::sync::Arc;
-
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_atp::SYSTEM;
 use pktgen_atp::format::{BYTES, Header, Name, PORT, WORKER_PORT};

@@ -81,7 +81,7 @@ impl Bed {
         let mut told = Vec::new();
         for answer in answers {
             assert!(Ack::parse(pool.payload(&answer)).is_some());
-            told.push((u32::from(answer.flow) - 1, pool.payload(&answer)[ACK_HEAD..].to_vec()));
+            told.push((answer.flow - 1, pool.payload(&answer)[ACK_HEAD..].to_vec()));
             learners.on_burst(answer.flow, &[answer], pool, host);
         }
         Some((worker, iteration, model, told))
