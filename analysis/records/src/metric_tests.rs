@@ -1,7 +1,7 @@
 //! Tests of the metrics on hand-made runs.
 
 use pktgen_core::plan::Plan;
-use pktgen_core::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, Planned, Reason, Unseen};
+use pktgen_core::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, PacingCounts, Planned, Reason, Unseen};
 use pktgen_core::tree::{Switch, Tree};
 use pktgen_core::units::Rate;
 use pktgen_workload::study::{Finding, STUDIES};
@@ -168,6 +168,7 @@ fn metrics_name_all_keys_of_their_lines() {
     let black_box = tempfile::tempdir().unwrap();
     let mut manifest = every_fate().manifest();
     (manifest.external, manifest.unseen) = (Some("generic".into()), Some(Unseen::default()));
+    manifest.pacing = Some(PacingCounts { frames: 4, late_by_host: 1, others_late_ns: Some([1, 2, 3]) });
     every_fate().write_with(black_box.path(), &manifest);
     let analyses = [open(&dir), open(&synchronous), open(&along_a_plan), open(&black_box)];
     let defined: Vec<_> = METRICS.iter().flat_map(|metric| metric.definitions()).collect();
@@ -362,4 +363,18 @@ fn the_published_fairness_of_table_3_cannot_be() {
         }
         assert!(crate::stats::jain(&ages).unwrap() <= most + 1e-12);
     }
+}
+
+#[test]
+fn what_the_host_made_late_is_a_share_and_the_others_are_apart() {
+    let paced = |frames, late_by_host, others_late_ns| PacingCounts { frames, late_by_host, others_late_ns };
+    let one = paced(40, 10, Some([20, 300, 900]));
+    let found = lines_of(&every_fate(), |manifest| manifest.pacing = Some(one.clone()));
+    assert_eq!((value(&found, "late_by_host"), value(&found, "late_others_p99")), (Some(0.25), Some(300.0)));
+    // Of several senders together the counts are sums, and a quantile is unknown.
+    let both = one.plus(&paced(60, 5, Some([10, 20, 30])));
+    let found = lines_of(&every_fate(), |manifest| manifest.pacing = Some(both.clone()));
+    assert_eq!((value(&found, "late_by_host"), value(&found, "late_others_p99")), (Some(0.15), None));
+    let found = lines_of(&every_fate(), |manifest| manifest.pacing = Some(PacingCounts::default()));
+    assert_eq!((value(&found, "late_by_host"), value(&found, "late_others_p99")), (None, None));
 }
