@@ -21,7 +21,7 @@ pub enum Calendar {
     /// An entry per slot.
     Scan(Vec<Event>),
     /// A tournament.
-    Tree(Tree),
+    Tournament(Tournament),
     /// Slots that have an event.
     Heap(Heap),
 }
@@ -32,7 +32,7 @@ impl Calendar {
         if slots <= SCAN_MAX {
             Calendar::Scan((0..slots.max(1)).map(|i| (NEVER, i as u32)).collect())
         } else if slots <= TREE_MAX {
-            Calendar::Tree(Tree::new(slots))
+            Calendar::Tournament(Tournament::new(slots))
         } else {
             Calendar::Heap(Heap { events: Vec::new(), place: vec![NOWHERE; slots] })
         }
@@ -49,7 +49,7 @@ impl Calendar {
                 }
                 best
             }
-            Calendar::Tree(tree) => tree.nodes[1],
+            Calendar::Tournament(tree) => tree.nodes[1],
             Calendar::Heap(heap) => heap.events.first().copied().unwrap_or((NEVER, 0)),
         }
     }
@@ -59,7 +59,7 @@ impl Calendar {
     pub fn set(&mut self, slot: u32, t: Time) {
         match self {
             Calendar::Scan(events) => events[slot as usize].0 = t,
-            Calendar::Tree(tree) => tree.set(slot, t),
+            Calendar::Tournament(tree) => tree.set(slot, t),
             Calendar::Heap(heap) => heap.set(slot, t),
         }
     }
@@ -67,12 +67,12 @@ impl Calendar {
 
 /// Slot `i` is at leaf `size + i`, and each inner node holds the time and slot of its winner.
 #[derive(Debug, Clone)]
-pub struct Tree {
+pub struct Tournament {
     nodes: Vec<Event>,
     size: usize,
 }
 
-impl Tree {
+impl Tournament {
     fn new(slots: usize) -> Self {
         let size = slots.next_power_of_two();
         let mut nodes = vec![(NEVER, 0); size * 2];
@@ -82,7 +82,7 @@ impl Tree {
         for i in (1..size).rev() {
             nodes[i] = nodes[2 * i];
         }
-        Tree { nodes, size }
+        Tournament { nodes, size }
     }
 
     #[inline]

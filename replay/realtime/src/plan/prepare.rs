@@ -181,7 +181,7 @@ fn read_network(
     if kind.behaviour().synchronous && nodes > topology::NODES {
         return Err(Error::config(format!(
             "topology: {nodes} nodes, and results at workers are recorded of the first {}; have fewer workers or switches, or \
-             program = \"reduce\", whose workers send updates",
+             workers that do not wait for results",
             topology::NODES
         )));
     }

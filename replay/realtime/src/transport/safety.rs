@@ -21,7 +21,7 @@ const IFF_UP: u32 = 1;
 const PART: u128 = 8;
 
 /// Where the routes of a host come from.
-pub type Routes<'a> = &'a dyn Fn() -> io::Result<Vec<Route>>;
+pub type RouteTable<'a> = &'a dyn Fn() -> io::Result<Vec<Route>>;
 
 /// Refuses an interface that does not exist, is not up, or carries the host's default route: what is sent there could
 /// leave for anywhere.
@@ -41,7 +41,7 @@ fn link_bps_in(root: &Path, interface: &str) -> Option<u64> {
 }
 
 /// [`check`] of a host whose files lie below `root`.
-pub fn check_in(root: &Path, routes: Routes, interface: &str, allow_default_route: bool) -> Result<()> {
+pub fn check_in(root: &Path, routes: RouteTable, interface: &str, allow_default_route: bool) -> Result<()> {
     check_usable(root, interface)?;
     if allow_default_route {
         return Ok(());
@@ -123,7 +123,7 @@ impl fmt::Display for WayOut {
 }
 
 /// The way to everywhere through `interface`, or through those above and below it; none if there is none.
-pub fn way_out(root: &Path, routes: Routes, interface: &str, reach: RouteReach) -> Result<Option<WayOut>> {
+pub fn way_out(root: &Path, routes: RouteTable, interface: &str, reach: RouteReach) -> Result<Option<WayOut>> {
     let routes = routes().map_err(|e| {
         Error::Host(format!(
             "the routes of this host cannot be read ({e}), and {interface} may carry the default route; with \
