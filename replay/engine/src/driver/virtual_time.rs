@@ -446,6 +446,7 @@ impl Simulation {
         match faults.strike(link, &frame) {
             Strike::Lost(node) => {
                 if let Place::Device(device) = &mut self.places[node as usize] {
+                    device.books.rows = std::mem::take(&mut self.rows);
                     device.books.dropped(frame.t, &frame, Reason::Fault, None);
                 }
                 self.pool.release(frame.buffer);
