@@ -67,7 +67,8 @@ fn the_highest_rate_without_loss_is_that_of_the_link() {
         (vec!["--loss", "0"], "--find-rate"),
         (vec!["--find-rate", "--pps", "1000"], "cannot be used with"),
     ] {
-        let output = pktgen(&[&["replay", &file][..], &flags].concat());
+        let out = folder.path().join("refused").display().to_string();
+        let output = pktgen(&[&["replay", &file, "--out", &out][..], &flags].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(part), "{part}: {said}");
     }

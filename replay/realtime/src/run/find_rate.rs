@@ -153,8 +153,13 @@ pub struct RateFound {
 
 /// Searches between rates that passed and failed: doubles from below until a trial fails, then halves the gap, then
 /// confirms. A rate that fails to be confirmed counts as failed. `attempt` makes a trial at a rate; none if the user
-/// requests a stop. Where nothing comes back at the first trial, there is no device to search.
-pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<Attempt>>) -> Result<RateFound> {
+/// requests a stop. Where nothing comes back at the first trial, there is no device to search. Below `least` packets/s a trial says
+/// nothing.
+pub fn search(
+    plan: &Search,
+    least: f64,
+    mut attempt: impl FnMut(f64, u32) -> Result<Option<Attempt>>,
+) -> Result<RateFound> {
     plan.check()?;
     let mut found = RateFound { goal: plan.goal, ..RateFound::default() };
     // Rates that passed, ascending; the last is the candidate.
@@ -167,11 +172,13 @@ pub fn search(plan: &Search, mut attempt: impl FnMut(f64, u32) -> Result<Option<
             (None, None) => (plan.from_pps, false),
             (Some(low), None) if low >= plan.to_pps => (low, true),
             (Some(low), None) => ((low * 2.0).min(plan.to_pps), false),
-            (None, Some(high)) if high < 1.0 => {
-                found.ended = "no rate down to 1 packet/s passed".into();
+            (None, Some(high)) if high <= least => {
+                found.ended = format!(
+                    "no rate down to {high:.1} packets/s passed; below it a trial has too few packets: give a longer --trial"
+                );
                 return Ok(found);
             }
-            (None, Some(high)) => (high / 4.0, false),
+            (None, Some(high)) => ((high / 4.0).max(least), false),
             (Some(low), Some(high)) if close(low, high) => (low, true),
             (Some(low), Some(high)) => ((low * high).sqrt(), false),
         };
@@ -224,7 +231,7 @@ type MakeTrial<'a> = dyn FnMut(f64, u64) -> Result<Option<JudgedTrial>> + 'a;
 pub fn search_trials(plan: &Search, length: Time, trial: &mut MakeTrial) -> Result<RateFound> {
     plan.goal.as_ref().map_or(Ok(()), SearchGoal::check)?;
     let mut loads: Vec<RateLoad> = Vec::new();
-    let mut found = search(plan, |pps, _| match &plan.goal {
+    let mut found = search(plan, least(length), |pps, _| match &plan.goal {
         None => Ok(trial(pps, 0)?.map(|judged| judged.attempt)),
         Some(goal) => classified((pps, length), goal, &mut loads, trial),
     })?;
@@ -311,8 +318,25 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// A trial at a rate, with a seed so far from the experiment's; none if the user requests a stop.
+    /// A trial at a rate, with a seed so far from the experiment's; none if the user requests a stop. It is made again where a stall
+    /// of this host explains what was lost.
     fn one(&mut self, pps: f64, seeds: u64) -> Result<Option<JudgedTrial>> {
+        let mut stalled = 0;
+        loop {
+            let Some((mut judged, stall)) = self.attempt(pps, seeds)? else { return Ok(None) };
+            if let (Attempt::Failed(why, _), Some(stall)) = (&mut judged.attempt, stall) {
+                stalled += 1;
+                if stalled < ATTEMPTS {
+                    continue;
+                }
+                *why += &format!("; {stall}, which explains it, and so in {} trials before", ATTEMPTS - 1);
+            }
+            return Ok(Some(judged));
+        }
+    }
+
+    /// One attempt at a trial, and the stall that explains its losses, if one does.
+    fn attempt(&mut self, pps: f64, seeds: u64) -> Result<Option<(JudgedTrial, Option<String>)>> {
         let Searched { catalogue, document, run, may_launch } = self.searched;
         let mut document = document.clone();
         let set =
@@ -326,7 +350,8 @@ impl Trials<'_> {
         let finished = match experiment.run_one(&run, &dir, self.task) {
             // A rate that the host refuses is none that it stands; the first trial says what is wrong in itself.
             Err(Error::Host(why)) if self.number > 1 => {
-                return Ok(Some(JudgedTrial { attempt: Attempt::Failed(why, Limiter::Host), loss: None }));
+                let failed = JudgedTrial { attempt: Attempt::Failed(why, Limiter::Host), loss: None };
+                return Ok(Some((failed, None)));
             }
             other => other?,
         };
@@ -341,7 +366,8 @@ impl Trials<'_> {
         if let Some((_, old)) = self.kept[usize::from(passed)].replace((pps, dir)) {
             std::fs::remove_dir_all(&old).map_err(Error::io("remove", &old))?;
         }
-        Ok(Some(judged))
+        let stall = judged.loss.and_then(|loss| stall(&finished, pps, loss));
+        Ok(Some((judged, stall)))
     }
 }
 
@@ -386,8 +412,25 @@ fn check_knowable(Searched { catalogue, document, run, may_launch }: Searched) -
 /// Said where nothing that was sent arrived.
 const NOTHING_BACK: &str = "nothing came back";
 
+/// Attempts at a trial whose losses a stall of this host explains.
+const ATTEMPTS: usize = 3;
+
+/// The stall of this host that explains such a loss, if there was one: what was due in it leaves in one burst, which is more than the rate
+/// that is tried.
+fn stall(finished: &Finished, pps: f64, loss: f64) -> Option<String> {
+    let late_ns = finished.summary.as_ref()?.roles.iter().find_map(|role| role.late_max_ns)?;
+    let burst = (late_ns as f64 / 1e9 * pps).floor();
+    let explains = loss > 0.0 && burst > 1.0 && burst >= loss * finished.balance.sent as f64;
+    explains.then(|| format!("frames left up to {:.1} ms late, {burst:.0} of them in a burst", late_ns as f64 / 1e6))
+}
+
 /// Least updates of a trial.
 const LEAST: f64 = 20.0;
+
+/// The least rate of trials of this length, in packets/s: a tenth of what is due may be missing in [`offered`], and one more.
+fn least(length: Time) -> f64 {
+    ((LEAST + 1.0) / 0.9 / (length as f64 / 1e12)).max(1.0)
+}
 
 /// What keeps a trial from having offered its rate, if anything: then it says nothing about the device. A trial with too
 /// few updates is an error, because any rate would pass it.
@@ -422,7 +465,7 @@ mod tests {
         /// Wherever the limit is, it is found as exactly as asked for.
         #[test]
         fn the_limit_is_between_the_two_rates(limit in 1.5f64..2e6) {
-            let found = search(&PLAN, |pps, _| Ok(Some(stands(pps <= limit)))).unwrap();
+            let found = search(&PLAN, 1.0, |pps, _| Ok(Some(stands(pps <= limit)))).unwrap();
             let pps = found.pps.unwrap();
             prop_assert!(found.confirmed && pps <= limit);
             match found.failed_pps {
@@ -438,7 +481,7 @@ mod tests {
     #[test]
     fn a_rate_that_is_not_confirmed_has_failed() {
         let mut first = true;
-        let found = search(&PLAN, |pps, number| {
+        let found = search(&PLAN, 1.0, |pps, number| {
             let lucky = pps > 40_000.0 && pps <= 50_000.0;
             first = number < 14;
             Ok(Some(stands(pps <= 40_000.0 || lucky && first)))
@@ -446,23 +489,28 @@ mod tests {
         .unwrap();
         assert!(found.confirmed && found.pps.unwrap() <= 50_000.0, "{found:?}");
         assert!(found.trials.len() as u32 <= PLAN.trials);
-        let never = search(&PLAN, |_, _| Ok(Some(stands(false)))).unwrap();
+        let never = search(&PLAN, 1.0, |_, _| Ok(Some(stands(false)))).unwrap();
         assert!(never.pps.is_none() && !never.confirmed && never.ended.contains("no rate"), "{never:?}");
-        let short = search(&Search { trials: 3, ..PLAN }, |_, _| Ok(Some(stands(true)))).unwrap();
+        let lowest = never.trials.last().expect("a trial").pps;
+        assert_eq!(lowest, 1.0);
+        let few = search(&PLAN, 480.0, |_, _| Ok(Some(stands(false)))).unwrap();
+        assert_eq!(few.trials.iter().map(|trial| trial.pps).collect::<Vec<_>>(), [1000.0, 480.0]);
+        assert!(few.ended.contains("480.0 packets/s") && few.ended.contains("--trial"), "{few:?}");
+        let short = search(&Search { trials: 3, ..PLAN }, 1.0, |_, _| Ok(Some(stands(true)))).unwrap();
         assert!(!short.confirmed && short.ended.contains("3 trials"), "{short:?}");
-        assert!(search(&Search { precision: 0.0, ..PLAN }, |_, _| Ok(None)).is_err());
+        assert!(search(&Search { precision: 0.0, ..PLAN }, 1.0, |_, _| Ok(None)).is_err());
     }
 
     #[test]
     fn nothing_at_first_ends_the_search_and_nothing_later_is_a_limit() {
-        let none = search(&PLAN, |_, _| Ok(Some(Attempt::NothingBack))).unwrap();
+        let none = search(&PLAN, 1.0, |_, _| Ok(Some(Attempt::NothingBack))).unwrap();
         assert_eq!((none.trials.len(), none.pps, none.ended.as_str()), (1, None, NOTHING_BACK));
-        let later = search(&PLAN, |pps, _| {
+        let later = search(&PLAN, 1.0, |pps, _| {
             Ok(Some(if pps > 5000.0 { Attempt::NothingBack } else { Attempt::Passed(String::new()) }))
         })
         .unwrap();
         assert!(later.confirmed && later.limited_by == Some(Limiter::Device), "{later:?}");
-        let host = search(&PLAN, |pps, _| {
+        let host = search(&PLAN, 1.0, |pps, _| {
             let slow = Attempt::Failed("slow".into(), Limiter::Host);
             Ok(Some(if pps > 5000.0 { slow } else { Attempt::Passed(String::new()) }))
         });
