@@ -102,6 +102,18 @@ static void keep(struct waiting *slot, const uint8_t *f, size_t len, int worker)
     slot->count = options.protocol == OLAF ? get16(f + PAYLOAD + COUNT) : 1;
 }
 
+void multicast(uint8_t *f, size_t len) {
+    if (!options.group || !is_datagram(f, len)) return;
+    uint32_t worker = get32(f + ETH + 16) - options.first;
+    if (worker >= (uint32_t)options.workers) return;
+    uint32_t group = options.group + worker / (uint32_t)options.per_cluster;
+    put16(f, 0x0100);
+    put32(f + 2, 0x5e000000u | (group & 0x7fffff));
+    put32(f + ETH + 16, group);
+    ip_checksum(f);
+    put16(f + ETH + IP + 6, 0);
+}
+
 void olaf(uint8_t *f, size_t len, int64_t now) {
     int worker = is_datagram(f, len) && lengths_agree(f, len) ? worker_of(f) : -1;
     if (worker < 0) {

@@ -203,7 +203,9 @@ static void arrived(uint8_t *bytes, size_t len) {
 
 static void came_back(uint8_t *bytes, size_t len) {
     counts.back_received++;
-    if (options.fault != MUTE && !chance(faults.acks)) put(&in, bytes, len);
+    if (options.fault == MUTE || chance(faults.acks)) return;
+    if (options.protocol == OLAF || options.protocol == OLAF_STRICT) multicast(bytes, len);
+    put(&in, bytes, len);
 }
 
 static uint64_t socket_drops(struct port *port) {

@@ -79,6 +79,8 @@ bool chance(double share);
 
 /* What an aggregator sends. */
 void leave(uint8_t *bytes, size_t len);
+/* Addresses an answer to a worker to all of its cluster, if there are groups. */
+void multicast(uint8_t *bytes, size_t len);
 
 /* The number of the worker that a source address belongs to; -1 for none. */
 int worker_of(const uint8_t *bytes);

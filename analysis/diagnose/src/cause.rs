@@ -81,6 +81,9 @@ causes! {
     SEND_REFUSED = "send_refused" in Wire, "an interface dropped frames that it was given, or took none",
         by "its counters of frames dropped on the way out",
         do "compare the MTU of both ends of the cable with the longest frame, and look for pause frames";
+    LINK_LOST = "link_lost" in Wire, "frames are lost on a link at the device",
+        by "what one end of the link counted as sent, and the other as received",
+        do "look at the cable, and at what is between the two counters: a capture at each end has the frames";
     HOST_LATE = "host_late" in Host, "the sending host could not keep to the schedule",
         by "frames that left ever later, or not at all",
         do "give the workers a core of their own (transport.cores, wait = \"spin\"), or lower schedule.offered";
@@ -144,6 +147,12 @@ causes! {
     ACKS_LOST = "acks_lost" in Device, "answers of the server do not come to the workers",
         by "answers that were sent, and answers that came",
         do "look at the device's table of groups and its way back: pktgen device plan";
+    ACKS_TO_SOME = "acks_to_some" in Device, "answers of the server come to some workers of a cluster only",
+        by "workers that answers came to, and workers that they are for",
+        do "compare the device's multicast groups with pktgen device plan";
+    DEVICE_DROPS = "device_drops" in Device, "the device loses frames that it took",
+        by "its counter of drops, or what it took beside what it sent, merged and replaced",
+        do "look at what the device drops and why: its tables, its memory, its ports";
     NOT_MERGED = "not_merged" in Device, "the device merges nothing",
         by "every packet holds one update, although more was sent than came",
         do "the device must know the workers (tables), and its output must be slower than what is sent";

@@ -11,6 +11,7 @@ use pktgen_core::{Error, Result};
 use pktgen_records::run::open_manifest;
 use pktgen_records::stream_file::StreamFile;
 
+use crate::beside;
 use crate::join::Join;
 
 /// Rows that are decoded at once.
@@ -60,9 +61,12 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// Opens the run in `dir`: what it says of itself, without its streams.
-    pub(crate) fn open(dir: &Path) -> Result<Evidence> {
-        let (_, manifest) = open_manifest(dir)?;
+    /// Opens the run in `dir`: what it says of itself, without its streams; and what the `device` counted beside it.
+    pub(crate) fn open(dir: &Path, device: Option<&Path>) -> Result<Evidence> {
+        let (_, mut manifest) = open_manifest(dir)?;
+        if let Some(device) = device {
+            beside::add(device, &mut manifest)?;
+        }
         let config = manifest.config.parse().unwrap_or_default();
         Ok(Evidence {
             dir: dir.to_owned(),
@@ -137,6 +141,11 @@ impl Evidence {
             results.seq.extend(required::<UInt32Type>(batch, "seq"));
             results.again.extend(batch["again"].as_boolean().values());
         })
+    }
+
+    /// Whether frames left by a clock, and counters of interfaces mean something.
+    pub(crate) fn is_real(&self) -> bool {
+        self.manifest.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock != "virtual")
     }
 
     /// Whether workers wait for results, and no server receives.

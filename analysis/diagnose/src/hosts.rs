@@ -3,8 +3,8 @@
 use pktgen_core::record::{Fault, InterfaceCounts, Note};
 
 use crate::cause::{
-    DEVICE_ENDED, DEVICE_OVERRUN, DEVICE_SILENT, DEVICE_UNREACHED, HOST_LATE, HOST_OVERRUN, NO_CARRIER, NOTHING_SENT,
-    SEND_REFUSED, WAITS_FOR_OTHERS, WORKER_UNKNOWN,
+    DEVICE_ENDED, DEVICE_OVERRUN, DEVICE_SILENT, DEVICE_UNREACHED, HOST_LATE, HOST_OVERRUN, LINK_LOST, NO_CARRIER,
+    NOTHING_SENT, SEND_REFUSED, WAITS_FOR_OTHERS, WORKER_UNKNOWN,
 };
 use crate::crossing::Crossing;
 use crate::evidence::Evidence;
@@ -13,7 +13,7 @@ use crate::finding::{CauseFound, Certainty, EvidenceItem};
 /// Names under which devices count what they do not know the sender of.
 const UNKNOWN: &[&str] = &["unknown_source", "unknown_worker", "unknown", "refused"];
 /// Names under which devices count what their own ports dropped.
-const OVERRUN: &[&str] = &["overrun", "rx_missed", "rx_dropped", "missed"];
+pub(crate) const OVERRUN: &[&str] = &["overrun", "rx_missed", "rx_dropped", "missed"];
 /// Median lateness at the end that is a schedule not kept: in ps, and as a part of the schedule.
 const LATE_PS: i64 = 5_000_000_000;
 const BEHIND: i64 = 5;
@@ -114,9 +114,10 @@ fn device_overrun(evidence: &Evidence) -> Option<CauseFound> {
     Some(CauseFound::new(&DEVICE_OVERRUN, Certainty::Certain, frames, vec![proof]))
 }
 
-/// Whether what the device's own ports dropped is most of `lost`.
-pub(crate) fn is_overrun(found: &[CauseFound], lost: u64) -> bool {
-    found.iter().any(|found| found.cause == &DEVICE_OVERRUN && found.explains * 2 >= lost)
+/// Whether what the device's own ports dropped, or links lost by the counters of their ends, is most of `lost`.
+pub(crate) fn is_counted(found: &[CauseFound], lost: u64, on_links: u64) -> bool {
+    let overrun = found.iter().find(|found| found.cause == &DEVICE_OVERRUN).map_or(0, |found| found.explains);
+    (overrun + on_links) * 2 >= lost
 }
 
 /// Frames that left ever later, or were left out for it.
@@ -241,7 +242,10 @@ fn by_counters(
         }
         (Some(into), out) => {
             let out = out.map_or("does not say what it sent".into(), |out| format!("sent {out}"));
-            unknown.push(format!("the device counted {into} frames and {out}, and none came: look at the cable behind it, and at transport.interfaces"));
+            // What the balance of the link shows is a cause.
+            if !found.iter().any(|found| found.cause == &LINK_LOST) {
+                unknown.push(format!("the device counted {into} frames and {out}, and none came: look at the cable behind it, and at transport.interfaces"));
+            }
         }
         _ => {
             let nothing = at_server.map(|counts| {

@@ -8,8 +8,10 @@
 //! `results`, `merging`), and ranks what they found. docs/diagnose.md has the causes.
 #![forbid(unsafe_code)]
 
+mod beside;
 mod breakdown;
 mod cause;
+mod caution;
 mod crossing;
 mod digests;
 mod evidence;
@@ -19,6 +21,7 @@ mod frame;
 mod frames;
 mod hosts;
 mod join;
+mod links;
 mod loss;
 mod merging;
 mod results;
@@ -35,14 +38,18 @@ use pktgen_wire::device::shipped;
 
 pub use breakdown::Breakdown;
 pub use cause::{CAUSES, Cause, CausePlace, DIAGNOSIS};
+pub use caution::Caution;
 use crossing::{Crossing, Traffic};
 use evidence::Evidence;
 pub use finding::{CauseFound, Certainty, EvidenceItem, Symptom};
+use links::Balances;
 pub use text::{json, list, text};
 
 /// What is wrong with a run, and why.
 #[derive(Debug, Clone, Default)]
 pub struct Diagnosis {
+    /// What the run itself says that a reader must know, and what that leaves undecided.
+    pub cautions: Vec<Caution>,
     /// What is wrong; nothing if the run is as it should be.
     pub symptoms: Vec<Symptom>,
     /// Why, the likeliest cause first.
@@ -56,11 +63,11 @@ pub struct Diagnosis {
 /// The answer in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conclusion {
-    /// Nothing is wrong.
+    /// Nothing is wrong, and nothing that would show it is missing.
     Healthy,
     /// At least one cause is likely or certain.
     Found,
-    /// Something is wrong, and no cause is more than possible.
+    /// Something is wrong and no cause is more than possible, or what would show it is missing.
     CannotTell,
 }
 
@@ -82,22 +89,29 @@ impl Diagnosis {
         self.causes.extend(cause.map(|cause| CauseFound::new(cause, certainty, 0, vec![proof])));
     }
 
+    /// Returns whether something is undecided of what a healthy run must show.
+    pub fn is_open(&self) -> bool {
+        !self.unknown.is_empty() || self.cautions.iter().any(|caution| caution.open.is_some())
+    }
+
     /// The answer in one word.
     pub fn answer(&self) -> Conclusion {
         match self.causes.first().map(|first| first.certainty) {
             Some(Certainty::Likely | Certainty::Certain) => Conclusion::Found,
-            None if self.symptoms.is_empty() => Conclusion::Healthy,
+            None if self.symptoms.is_empty() && !self.is_open() => Conclusion::Healthy,
             _ => Conclusion::CannotTell,
         }
     }
 }
 
 /// Diagnoses the run in `dir`, whose packets are of one of these formats.
-pub fn diagnose(dir: &Path, protocols: &Protocols) -> Result<Diagnosis> {
-    let about = Evidence::open(dir)?;
+///
+/// `device` is what the device counted beside the run: a JSON object of counters, or the run dir of one of ours.
+pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols) -> Result<Diagnosis> {
+    let about = Evidence::open(dir, device)?;
     // Captures are longer than streams: both are read at once.
     let (crossing, evidence) = std::thread::scope(|scope| {
-        let evidence = scope.spawn(|| Evidence::open(dir)?.read());
+        let evidence = scope.spawn(|| Evidence::open(dir, device)?.read());
         let crossing = cross(&about, protocols);
         (crossing, evidence.join())
     });
@@ -106,6 +120,10 @@ pub fn diagnose(dir: &Path, protocols: &Protocols) -> Result<Diagnosis> {
     let mut found = Vec::new();
     let mut unknown = Vec::new();
     hosts::look(&evidence, &mut found);
+    let balances = Balances::of(&evidence);
+    if evidence.is_real() {
+        balances.look(&evidence, &mut found);
+    }
     if let Some(crossing) = crossing.as_ref().filter(|_| evidence.manifest.external.is_some()) {
         let place = if evidence.is_results() { "tap of the workers" } else { "tap of the server" };
         let kept = kept_fields(&evidence, protocols);
@@ -114,14 +132,25 @@ pub fn diagnose(dir: &Path, protocols: &Protocols) -> Result<Diagnosis> {
     if evidence.came() == 0 {
         hosts::silence(&evidence, crossing.as_ref(), &mut found, &mut unknown);
     } else if evidence.manifest.unseen.is_some() || evidence.manifest.external.is_some() {
-        came(&evidence, crossing.as_ref(), protocols, &mut found, &mut unknown)?;
+        came(&evidence, crossing.as_ref(), protocols, &balances, &mut found, &mut unknown)?;
+    }
+    if evidence.is_real() && evidence.came() > 0 {
+        let on_host =
+            found.iter().filter(|found| found.cause == &cause::HOST_OVERRUN).map(|found| found.explains).sum::<u64>();
+        found.extend(
+            merging::answers(&evidence, balances.lost(true) + on_host)
+                .filter(|lost| !hosts::is_counted(&found, lost.explains, 0)),
+        );
+        merging::copies_of_answers(&evidence, &mut found);
+        unknown.extend(balances.unknown(&evidence, &found));
     }
     let symptoms = symptoms(&evidence, &found);
     if found.is_empty() && !symptoms.is_empty() && unknown.is_empty() {
         unknown.push(what_would_tell(&evidence));
     }
     rank(&mut found);
-    Ok(Diagnosis { symptoms, causes: found, unknown, breakdown: breakdown::of(&evidence) })
+    let cautions = caution::of(&evidence);
+    Ok(Diagnosis { cautions, symptoms, causes: found, unknown, breakdown: breakdown::of(&evidence) })
 }
 
 /// Rules for runs in which something came back.
@@ -129,13 +158,14 @@ fn came(
     evidence: &Evidence,
     crossing: Option<&Crossing>,
     protocols: &Protocols,
+    balances: &Balances,
     found: &mut Vec<CauseFound>,
     unknown: &mut Vec<String>,
 ) -> Result<()> {
     let tap = evidence.tap("workers");
     let wrong = evidence.manifest.counters.sums_wrong;
     if evidence.is_results() {
-        results::look(evidence, found);
+        results::look(evidence, balances.lost(false) + balances.lost(true), found);
         match (&tap, wrong) {
             (_, 0) => {}
             (Some(tap), _) => sums::look_at(tap, protocols.formats, wrong, found)?,
@@ -145,7 +175,6 @@ fn came(
         return Ok(());
     }
     found.extend(merging::copies(evidence, crossing));
-    found.extend(merging::answers(evidence).filter(|lost| !hosts::is_overrun(found, lost.explains)));
     if evidence.forwards() {
         let altered = match crossing {
             Some(crossing) => crossing.unlike,
@@ -155,7 +184,7 @@ fn came(
         // Frames to other addresses came, too, and the run has not taken them.
         let elsewhere = found.iter().any(|found| found.cause == &cause::WRONG_DESTINATION);
         let elsewhere = crossing.filter(|_| elsewhere).map_or(0, |crossing| crossing.readdressed);
-        loss::look(evidence, altered + elsewhere, found);
+        loss::look(evidence, altered + elsewhere, balances.lost(false), found);
     } else {
         merging::look(evidence, crossing, found);
         loss::ends(evidence, found);

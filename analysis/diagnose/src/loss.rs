@@ -8,7 +8,7 @@ use crate::cause::{
 };
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
-use crate::hosts::is_overrun;
+use crate::hosts::is_counted;
 
 /// Fewest frames that a statement about one worker, or about an end of a run, needs.
 const FEW: usize = 20;
@@ -39,8 +39,9 @@ struct Row {
     came: bool,
 }
 
-/// Finds what explains the losses; `altered` frames came with another payload, and are not lost.
-pub(crate) fn look(evidence: &Evidence, altered: u64, found: &mut Vec<CauseFound>) {
+/// Finds what explains the losses; `altered` frames came with another payload, and are not lost; `on_links` were lost on links, as counters
+/// of their ends show.
+pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: u64, found: &mut Vec<CauseFound>) {
     let mut rows = rows(evidence);
     let lost = rows.iter().filter(|row| !row.came).count();
     if rows.len() == lost || lost as u64 <= altered {
@@ -49,7 +50,7 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, found: &mut Vec<CauseFound
     by_worker(&mut rows, found);
     by_length(&mut rows, found);
     let lost = rows.iter().filter(|row| !row.came).count();
-    if is_overrun(found, lost as u64) {
+    if is_counted(found, lost as u64, on_links) {
         return;
     }
     by_time(&mut rows, found);

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::cause::{ACKS_LOST, COPIES, NOT_MERGED, WORKER_NOT_MERGED, WORKER_UNKNOWN};
+use crate::cause::{ACKS_LOST, ACKS_TO_SOME, COPIES, NOT_MERGED, WORKER_NOT_MERGED, WORKER_UNKNOWN, WRONG_DESTINATION};
 use crate::crossing::{Crossing, OfSource};
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
+use crate::links::{DOWN_GIVEN, UP_TAKEN};
 
 /// Fewest packets about which something is said.
 const FEW: u64 = 20;
@@ -139,20 +140,62 @@ pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option
     Some(CauseFound::new(&COPIES, Certainty::Certain, frames, proofs))
 }
 
-/// Answers that the server sent and that did not come.
-pub(crate) fn answers(evidence: &Evidence) -> Option<CauseFound> {
+/// Answers that the server sent and that did not come; `on_links` were lost on links, as counters of their ends show.
+pub(crate) fn answers(evidence: &Evidence, on_links: u64) -> Option<CauseFound> {
     let counters = &evidence.manifest.counters;
     let missing = counters.acks_sent.saturating_sub(counters.acks_received);
     let whole =
         evidence.manifest.part.is_none() && evidence.interface("workers").is_none_or(|counts| counts.state != "down");
-    (whole && missing > (counters.acks_sent / 100).max(5)).then(|| {
-        let says = format!("{} answers were sent, {} came", counters.acks_sent, counters.acks_received);
-        let mut proofs = vec![EvidenceItem::new("manifest.json, counters", says)];
-        proofs.extend(
-            evidence
-                .device(&["back_received", "back_sent"])
-                .map(|(name, n)| EvidenceItem::new(format!("device counter {name}"), n.to_string())),
+    if !whole || missing == 0 || on_links * 2 >= missing {
+        return None;
+    }
+    let says = format!("{} answers were sent, {} came", counters.acks_sent, counters.acks_received);
+    let mut proofs = vec![EvidenceItem::new("manifest.json, counters", says)];
+    let (took, gave) = (evidence.device(UP_TAKEN), evidence.device(DOWN_GIVEN));
+    proofs.extend(
+        [took, gave]
+            .into_iter()
+            .flatten()
+            .map(|(name, n)| EvidenceItem::new(format!("device counter {name}"), n.to_string())),
+    );
+    let dropped = counters.acks_dropped;
+    proofs.extend((dropped > 0).then(|| EvidenceItem::new("counter acks_dropped", format!("{dropped} in the device"))));
+    let shown = dropped > 0 || took.zip(gave).is_some_and(|((_, took), (_, gave))| took > gave);
+    // A few may be on their way when a run ends.
+    let certainty = match (shown, missing > (counters.acks_sent / 100).max(5)) {
+        (true, _) => Certainty::Certain,
+        (false, true) => Certainty::Likely,
+        (false, false) => Certainty::Possible,
+    };
+    Some(CauseFound::new(&ACKS_LOST, certainty, missing, proofs))
+}
+
+/// Answers that came, and not to all workers that they are for.
+pub(crate) fn copies_of_answers(evidence: &Evidence, found: &mut Vec<CauseFound>) {
+    let Some(acks) = evidence.manifest.unseen.as_ref().and_then(|unseen| unseen.acks) else { return };
+    if acks.elsewhere > 0 {
+        let says = format!("{} answers came with the Ethernet address of another", acks.elsewhere);
+        let proof = EvidenceItem::new("manifest.json, acks", says);
+        found.push(CauseFound::new(&WRONG_DESTINATION, Certainty::Certain, acks.elsewhere, vec![proof]));
+    }
+    // A forwarder passes each to the worker that it is addressed to.
+    if !acks.group || evidence.forwards() || acks.acks == 0 {
+        return;
+    }
+    let lost = acks.acks.saturating_sub(evidence.manifest.counters.acks_received);
+    let lacks = acks.expected.saturating_sub(acks.seen + acks.elsewhere + lost * acks.expected.div_ceil(acks.acks));
+    // Copies are none of the transmissions that a cause explains.
+    if lacks * 100 > acks.expected {
+        let says = format!(
+            "the {} answers that came are for {} workers, and came to {}",
+            acks.acks - lost,
+            acks.expected - lost * acks.expected.div_ceil(acks.acks).min(acks.expected),
+            acks.seen
         );
-        CauseFound::new(&ACKS_LOST, Certainty::Certain, missing, proofs)
-    })
+        let proofs = vec![
+            EvidenceItem::new("manifest.json, acks", says),
+            EvidenceItem::new("device table", "the members of the multicast groups"),
+        ];
+        found.push(CauseFound::new(&ACKS_TO_SOME, Certainty::Certain, 0, proofs));
+    }
 }

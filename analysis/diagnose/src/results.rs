@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::cause::{COPIES, DEVICE_STOPPED, RESULTS_LOST, RESULTS_TO_SOME};
+use pktgen_core::record::PacketId;
+
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::frame::Quick;
-use crate::hosts::is_overrun;
+use crate::hosts::is_counted;
 
 /// Fewest results of others before a worker without any is conspicuous.
 const FEW: u64 = 8;
@@ -23,7 +25,7 @@ struct Block {
 }
 
 /// Finds why results are missing, or are too many.
-pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
+pub(crate) fn look(evidence: &Evidence, on_links: u64, found: &mut Vec<CauseFound>) {
     let workers = evidence.manifest.clusters.len().max(1) as u32;
     let (sent, results) = (&evidence.sent, &evidence.results);
     let mut blocks: HashMap<u32, Block, Quick> = HashMap::default();
@@ -69,15 +71,20 @@ pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
         found.push(CauseFound::new(&RESULTS_TO_SOME, Certainty::Certain, most * without.len() as u64, proofs));
         return;
     }
-    missing(&blocks, workers, found);
-    of_repeats(repeats, again, found);
+    missing(&blocks, workers, on_links, found);
+    // Who repeats before all have contributed asks for nothing that is lost.
+    let late = |(packet, t): (&PacketId, &Option<i64>)| {
+        packet.attempt() > 0 && blocks.get(&packet.seq()).is_some_and(|block| t.is_some_and(|t| t > block.last_ps))
+    };
+    let late = sent.packet.iter().zip(&sent.sent_ps).filter(|row| late(*row)).count() as u64;
+    of_repeats(late, again.min(late), on_links, found);
 }
 
 /// Blocks to which all contributed and of which nobody, or not everybody, had a result.
-fn missing(blocks: &HashMap<u32, Block, Quick>, workers: u32, found: &mut Vec<CauseFound>) {
+fn missing(blocks: &HashMap<u32, Block, Quick>, workers: u32, on_links: u64, found: &mut Vec<CauseFound>) {
     let complete = || blocks.iter().filter(|(_, block)| block.contributions >= workers && block.results < workers);
     let all = complete().count() as u64;
-    if all == 0 || is_overrun(found, all) {
+    if all == 0 || is_counted(found, all, on_links) {
         return;
     }
     // A device takes one frame after the other: what is overtaken by later sums is lost, and where it stops, nothing is.
@@ -103,9 +110,9 @@ fn missing(blocks: &HashMap<u32, Block, Quick>, workers: u32, found: &mut Vec<Ca
 }
 
 /// Contributions that workers had to repeat. Who repeats without need gets a second result.
-fn of_repeats(repeats: u64, again: u64, found: &mut Vec<CauseFound>) {
+fn of_repeats(repeats: u64, again: u64, on_links: u64, found: &mut Vec<CauseFound>) {
     let needed = repeats.saturating_sub(again);
-    if needed >= 3 && !found.iter().any(|found| found.cause == &RESULTS_LOST) {
+    if needed >= 3 && on_links * 2 < needed && !found.iter().any(|found| found.cause == &RESULTS_LOST) {
         let says = format!("{repeats} contributions were sent again; {again} of them had been in a result already");
         found.push(CauseFound::new(
             &RESULTS_LOST,

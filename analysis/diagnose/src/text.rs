@@ -27,8 +27,15 @@ pub fn text(diagnosis: &Diagnosis) -> String {
     line(match diagnosis.answer() {
         crate::Conclusion::Healthy => "nothing is wrong".into(),
         crate::Conclusion::Found => format!("cause: {}", diagnosis.causes[0].cause.code),
+        crate::Conclusion::CannotTell if diagnosis.causes.is_empty() && diagnosis.symptoms.is_empty() => {
+            "cannot tell: nothing wrong was found, and what follows is undecided".into()
+        }
         crate::Conclusion::CannotTell => "cannot tell".into(),
     });
+    for caution in &diagnosis.cautions {
+        let open = caution.open.map_or(String::new(), |open| format!("; undecided: {open}"));
+        line(format!("caution    {}: {}{open}", caution.code, caution.text));
+    }
     for symptom in &diagnosis.symptoms {
         line(format!("symptom    {}: {}", symptom.code, symptom.text));
     }
@@ -86,6 +93,7 @@ pub fn json(diagnosis: &Diagnosis) -> Value {
         .collect();
     json!({
         "answer": diagnosis.answer().name(),
+        "cautions": diagnosis.cautions,
         "symptoms": diagnosis.symptoms,
         "causes": causes,
         "unknown": diagnosis.unknown,

@@ -139,7 +139,7 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
 /// What shows that something other than what was declared was measured: a sentence for each kind, of the first run that has it.
 fn doubts(runs: &[RunSummary]) -> Vec<String> {
     let mut told: Vec<(&Note, usize)> = Vec::new();
-    for note in runs.iter().flat_map(|run| &run.validity.notes).filter(|note| note.is_doubt()) {
+    for note in runs.iter().flat_map(|run| run.validity.cautions()) {
         match told.iter_mut().find(|(known, _)| known.code() == note.code()) {
             Some((_, count)) => *count += 1,
             None => told.push((note, 1)),

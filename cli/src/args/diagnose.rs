@@ -9,7 +9,7 @@ use super::AllowLaunch;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Exit codes: 0 nothing is wrong; 1 a cause is likely or certain; 2 usage, configuration or a damaged run;\n\
-4 something is wrong and the cause cannot be told. docs/diagnose.md has the causes.")]
+4 the cause cannot be told, or what would show one is missing. docs/diagnose.md has the causes.")]
 pub(crate) struct Diagnose {
     /// Run dir, or an experiment file (TOML) that is to run here
     #[arg(value_name = "RUN|EXPERIMENT", required_unless_present = "list")]
@@ -17,6 +17,9 @@ pub(crate) struct Diagnose {
     /// Override a key of the experiment (repeatable; wins over file and environment)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// What the device counted during the run: a JSON object of counters, or the run dir of `pktgen target`
+    #[arg(long, value_name = "FILE|DIR")]
+    pub(crate) device: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) launch: AllowLaunch,
     /// Print all causes and their codes as a Markdown table

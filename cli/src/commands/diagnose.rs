@@ -29,7 +29,10 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
         }
         true => {
             one_run(&subject)?;
-            diagnose(&subject, &all().protocols)?
+            diagnose(&subject, args.device.as_deref(), &all().protocols)?
+        }
+        false if args.device.is_some() => {
+            return Err(Error::config("--device: an experiment has not run yet; leave it out, or name a run dir"));
         }
         false => {
             let document = load(&args::Experiment { experiment: subject, set: args.set })?;

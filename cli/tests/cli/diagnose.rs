@@ -32,7 +32,7 @@ struct Cell {
 
 const FORWARDS: &[&str] = &["target.program=forward", "target.queue=fifo"];
 const OLAF: &str = "--first 10.20.0.1 --workers 9";
-const ADDER: &str = "--protocol olaf --first 10.20.0.1 --workers 9 --per-cluster 3 --mbps 4";
+const ADDER: &str = "--protocol olaf --first 10.20.0.1 --workers 9 --per-cluster 3 --group 239.20.0.0 --mbps 4";
 const SWITCH: &str = "--protocol switchml --first 10.40.0.1 --workers 4 --group 239.40.0.0";
 const ROUTER: &str = "--protocol trio-ml --first 10.50.0.1 --workers 4 --group 239.50.0.0";
 

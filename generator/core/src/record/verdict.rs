@@ -470,6 +470,36 @@ impl Note {
     }
 }
 
+impl Note {
+    /// What it leaves undecided: a run that has it is not known to be right in this. None where it changes no answer.
+    pub fn leaves_open(&self) -> Option<&'static str> {
+        Some(match self {
+            Note::OfPart { note, .. } => return note.leaves_open(),
+            Note::AboveLink { .. } => "which link was measured",
+            Note::NothingMerged { .. } => "whether the device merges",
+            Note::AcksMissing { .. } if self.is_doubt() => "whether workers know what became of their updates",
+            Note::LimitDecided { .. } => "how fast the device is",
+            Note::MembersHidden {} => "which updates a packet holds",
+            Note::NotChecked { .. } => "whether these sums are right",
+            Note::CountedUnlikeOnce { .. } => "whether sums have every contribution once",
+            Note::Unmatched { .. } => "whose packets these are",
+            Note::Duplicates { .. } => "why they came again",
+            Note::InterfaceDisagrees { .. } => "which frames left",
+            Note::DeviceCounters { .. } => "what the device counted",
+            Note::Unverified {} | Note::NotVerified {} => "whether the files are as they were written",
+            Note::Told { .. } => "what this means for the run",
+            _ => return None,
+        })
+    }
+}
+
+impl Validity {
+    /// The notes that are said beside every verdict.
+    pub fn cautions(&self) -> impl Iterator<Item = &Note> {
+        self.notes.iter().filter(|note| note.is_doubt())
+    }
+}
+
 impl Fault {
     /// Returns whether it says that frames were lost outside the device.
     pub fn loses_frames(&self) -> bool {

@@ -254,7 +254,9 @@ impl Devices {
             )));
         }
         let program = program.open(section, place)?;
-        // What goes down to the workers is acknowledgements: a plain queue on a plain link.
+        // What goes down to the workers is acknowledgements: a plain queue on a plain link. In real time those of a moment in which this
+        // process had no core are found together, and had been on the cable one after the other: all of them find room.
+        let together = self.real_time.then_some(DEEP_SLOTS);
         let plain_queue: &dyn Discipline = &FifoDiscipline;
         let mut ports = Vec::with_capacity(links.len());
         for (index, link) in links {
@@ -267,7 +269,8 @@ impl Devices {
                 ..PortTiming::link(link.rate, link.overhead, link.delay)
             };
             let (discipline, timing) = if up { (discipline, &line) } else { (plain_queue, &plain) };
-            let queue = discipline.open(section, self.clusters, link.slots.or(self.slots))?;
+            let room = link.slots.or(self.slots).or(together.filter(|_| !up));
+            let queue = discipline.open(section, self.clusters, room)?;
             ports.push(Port::new(*index, queue, timing));
         }
         Ok(Device::new(node, program, ports))

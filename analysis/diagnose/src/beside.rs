@@ -1,0 +1,98 @@
+//! What the device counted beside a run: a JSON object of counters, or the run dir of one of ours in a process of its own.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pktgen_core::arrow::array::AsArray;
+use pktgen_core::arrow::datatypes::UInt8Type;
+use pktgen_core::record::{Action, BOOKS, Manifest, Reason};
+use pktgen_core::{Error, Result};
+
+use crate::evidence::each;
+
+/// Adds the counters in `path` to those of the run's device.
+pub(crate) fn add(path: &Path, manifest: &mut Manifest) -> Result<()> {
+    let mut counters = if path.is_dir() { of_run_dir(path)? } else { of_file(path)? };
+    // A probe before the run went through the device, and through no counter of the run.
+    let (out, sent) = manifest.host.get("device.probe").and_then(|probe| marked(probe)).unwrap_or_default();
+    for (name, frames) in [("received", sent), ("sent", out)] {
+        counters.entry(name.to_owned()).and_modify(|own| *own = own.saturating_sub(frames));
+    }
+    manifest.counters.device.extend(counters);
+    Ok(())
+}
+
+/// Marked frames that came out and that were sent, in what a run says of its probe.
+fn marked(probe: &str) -> Option<(u64, u64)> {
+    let (_, counts) = probe.split_once(": ")?;
+    let (out, rest) = counts.split_once(" of ")?;
+    let (sent, _) = rest.split_once(" marked frames")?;
+    Some((out.parse().ok()?, sent.parse().ok()?))
+}
+
+fn of_file(path: &Path) -> Result<BTreeMap<String, u64>> {
+    let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+    serde_json::from_str(&text).map_err(|e| {
+        Error::data(path, format!("{e}; it is to be one JSON object of whole numbers, as {{\"received\": 8}}"))
+    })
+}
+
+fn of_run_dir(dir: &Path) -> Result<BTreeMap<String, u64>> {
+    let path = dir.join("manifest.json");
+    let text = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+    let own: Manifest = serde_json::from_str(&text).map_err(|e| Error::data(&path, e.to_string()))?;
+    let mut counters = own.counters.device.clone();
+    for counts in &own.interfaces {
+        let names = match counts.end.as_str() {
+            "device.down" if own.interfaces.len() == 1 => ["received", "sent"],
+            "device.down" => ["received", "back_sent"],
+            "device.up" => ["back_received", "sent"],
+            _ => continue,
+        };
+        for (name, frames) in names.into_iter().zip([counts.rx_packets, counts.tx_packets]) {
+            counters.insert(name.to_owned(), frames);
+        }
+    }
+    if counters.is_empty() {
+        let why = "it has no counters of a device; name the run dir of pktgen target, or a JSON object of counters";
+        return Err(Error::data(dir, why));
+    }
+    let mut ends: BTreeMap<&str, u64> = ["merged", "replaced", "full", "dropped"].map(|name| (name, 0)).into();
+    each(dir, BOOKS, &["action", "reason"], &mut |batch| {
+        let (actions, reasons) =
+            (batch["action"].as_primitive::<UInt8Type>(), batch["reason"].as_primitive::<UInt8Type>());
+        for (action, reason) in actions.values().iter().zip(reasons) {
+            if let Some(end) = end_of(*action, reason) {
+                *ends.entry(end).or_default() += 1;
+            }
+        }
+    })?;
+    counters.extend(ends.into_iter().map(|(name, frames)| (name.to_owned(), frames)));
+    Ok(counters)
+}
+
+/// What became of an update, by a row of books; none where it goes on.
+fn end_of(action: u8, reason: Option<u8>) -> Option<&'static str> {
+    let is = |one: Action| action == one as u8;
+    let full = [Reason::QueueFull, Reason::RewardLow, Reason::EngineBusy, Reason::BypassFull, Reason::CountFull];
+    if is(Action::Merged) {
+        Some("merged")
+    } else if is(Action::Subsumed) || is(Action::Outranked) {
+        Some("replaced")
+    } else if is(Action::Dropped) {
+        Some(if full.iter().any(|known| reason == Some(*known as u8)) { "full" } else { "dropped" })
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_is_read_where_it_says_frames() {
+        assert_eq!(marked("forward: 1 of 3 marked frames came out at eth2"), Some((1, 3)));
+        assert_eq!(marked("round: 2 rounds were right"), None);
+    }
+}

@@ -1,0 +1,37 @@
+//! What a run says of itself that a reader must know: its notes, and what each leaves undecided.
+
+use serde::Serialize;
+
+use crate::evidence::Evidence;
+
+/// Share of frames that the host made late above which it is said.
+const LATE_SHARE: f64 = 0.01;
+
+/// A caution of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Caution {
+    /// Its code: that of a note (docs/verdicts.md), or `late_by_host`.
+    pub code: &'static str,
+    /// One sentence.
+    pub text: String,
+    /// What it leaves undecided; none where it changes no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open: Option<&'static str>,
+}
+
+/// Those of a run.
+pub(crate) fn of(evidence: &Evidence) -> Vec<Caution> {
+    let notes = &evidence.manifest.validity.notes;
+    let told = notes.iter().filter(|note| note.is_doubt() || note.leaves_open().is_some());
+    let mut all: Vec<_> =
+        told.map(|note| Caution { code: note.code(), text: note.to_string(), open: note.leaves_open() }).collect();
+    let pacing = evidence.manifest.pacing.as_ref();
+    all.extend(pacing.filter(|pacing| pacing.share_by_host().is_some_and(|share| share >= LATE_SHARE)).map(|pacing| {
+        let text = format!(
+            "the host made {} of {} frames late: ages and latencies hold that, and bursts at the device may be the host's",
+            pacing.late_by_host, pacing.frames
+        );
+        Caution { code: "late_by_host", text, open: None }
+    }));
+    all
+}

@@ -1,0 +1,232 @@
+//! Balances of the links at the device: what one end of each counted as sent, and what the other had; and the device's own, of what it took
+//! and what became of it. Where an end has no counter, nothing is claimed of that link.
+
+use pktgen_core::record::InterfaceCounts;
+
+use crate::cause::{DEVICE_DROPS, DEVICE_ENDED, HOST_LATE, HOST_OVERRUN, LINK_LOST, NO_CARRIER};
+use crate::evidence::Evidence;
+use crate::finding::{CauseFound, Certainty, EvidenceItem};
+use crate::hosts::OVERRUN;
+
+/// Names under which devices count what their port towards the workers took, and gave.
+const DOWN_TAKEN: &[&str] = &["received", "in_received", "port0_in", "down_received"];
+pub(crate) const DOWN_GIVEN: &[&str] = &["back_sent", "in_sent", "port0_out", "down_sent"];
+/// The same of the port towards the server.
+pub(crate) const UP_TAKEN: &[&str] = &["back_received", "out_received", "port1_in", "up_received"];
+const UP_GIVEN: &[&str] = &["sent", "out_sent", "port1_out", "up_sent"];
+/// What a device with one port gave.
+const ONE_GIVEN: &[&str] = &["sent", "in_sent", "port0_out"];
+/// What may have become of a frame that a device took and did not send, where it counts that.
+const ENDS: &[&str] = &["replaced", "full", "refused", "unknown_source", "unknown_worker", "unknown", "outranked"];
+/// What a device counts as lost by itself.
+const DROPS: &[&str] = &["dropped", "lost", "discarded", "errors"];
+/// Frames of a link that are too few to be more than an accident of reading.
+const FEW: u64 = 3;
+
+/// What an end counted.
+#[derive(Clone)]
+struct Count {
+    at: String,
+    frames: u64,
+}
+
+/// A link in one direction.
+struct Link {
+    way: &'static str,
+    given: Option<Count>,
+    taken: Option<Count>,
+}
+
+impl Link {
+    fn lost(&self) -> Option<u64> {
+        Some(self.given.as_ref()?.frames.saturating_sub(self.taken.as_ref()?.frames))
+    }
+}
+
+/// What the balances say.
+pub(crate) struct Balances {
+    links: Vec<Link>,
+    /// The device counted more than was sent to it.
+    other_span: Option<String>,
+}
+
+fn of_interface(counts: &InterfaceCounts, frames: u64, what: &str) -> Count {
+    Count { at: format!("interface {}, {what}", counts.interface), frames }
+}
+
+/// What an interface of the host sent.
+fn sent_by(evidence: &Evidence, end: &str) -> Option<Count> {
+    evidence.interface(end).map(|counts| of_interface(counts, counts.tx_packets, "sent"))
+}
+
+/// What came to an interface of the host, of whatever use it was there.
+fn came_to(evidence: &Evidence, end: &str) -> Option<Count> {
+    let all = |counts: &InterfaceCounts| counts.rx_packets + counts.rx_dropped + counts.rx_errors;
+    evidence.interface(end).map(|counts| of_interface(counts, all(counts), "received"))
+}
+
+fn of_device(evidence: &Evidence, names: &[&'static str]) -> Option<Count> {
+    evidence.device(names).map(|(name, frames)| Count { at: format!("device counter {name}"), frames })
+}
+
+/// What one of our own devices, in this run or in a part of it, counted at an interface.
+fn of_ours(evidence: &Evidence, end: &str, taken: bool) -> Option<Count> {
+    if taken { came_to(evidence, end) } else { sent_by(evidence, end) }
+}
+
+impl Balances {
+    pub(crate) fn of(evidence: &Evidence) -> Balances {
+        let taken = |end: &str, names| of_ours(evidence, end, true).or_else(|| of_device(evidence, names));
+        let given = |end: &str, names| of_ours(evidence, end, false).or_else(|| of_device(evidence, names));
+        let overrun = evidence.device(OVERRUN).map_or(0, |(_, frames)| frames);
+        // Frames that the device's ports dropped had come to them.
+        let with_overrun = |count: Option<Count>| count.map(|count| Count { frames: count.frames + overrun, ..count });
+        let mut links = vec![Link {
+            way: "from the workers to the device",
+            given: sent_by(evidence, "workers"),
+            taken: with_overrun(taken("device.down", DOWN_TAKEN)),
+        }];
+        if evidence.is_results() {
+            let given = given("device.down", ONE_GIVEN);
+            links.push(Link { way: "from the device to the workers", given, taken: came_to(evidence, "workers") });
+        } else {
+            let way = "from the device to the server";
+            links.push(Link { way, given: given("device.up", UP_GIVEN), taken: came_to(evidence, "server") });
+            let way = "from the server to the device";
+            let took = with_overrun(taken("device.up", UP_TAKEN));
+            links.push(Link { way, given: sent_by(evidence, "server"), taken: took });
+            let way = "from the device to the workers";
+            let taken = came_to(evidence, "workers");
+            links.push(Link { way, given: given("device.down", DOWN_GIVEN), taken });
+        }
+        let mut balances = Balances { links, other_span: None };
+        balances.leave_out_other_spans();
+        balances
+    }
+
+    /// Counters of a device that took more than was sent to it are of another time, or of other traffic.
+    fn leave_out_other_spans(&mut self) {
+        let more = |link: &&Link| match (&link.given, &link.taken) {
+            (Some(given), Some(taken)) => taken.frames > given.frames + FEW.max(given.frames / 100),
+            _ => false,
+        };
+        let to_device = |link: &&Link| link.way.ends_with("to the device");
+        let Some(link) = self.links.iter().filter(to_device).find(more) else { return };
+        let (Some(given), Some(taken)) = (&link.given, &link.taken) else { return };
+        self.other_span = Some(format!(
+            "what was lost at the device: it took more than was sent ({}: {}, {}: {}), so its counters are of another time or of other \
+             traffic, too; read them before and after this run alone",
+            taken.at, taken.frames, given.at, given.frames
+        ));
+        self.links.clear();
+    }
+
+    /// Links that lost frames.
+    pub(crate) fn look(&self, evidence: &Evidence, found: &mut Vec<CauseFound>) {
+        // A cable or a device that went takes its counters along.
+        let gone = |found: &CauseFound| {
+            [&NO_CARRIER, &DEVICE_ENDED].contains(&found.cause) && found.certainty == Certainty::Certain
+        };
+        if found.iter().any(gone) {
+            return;
+        }
+        let mut proofs = Vec::new();
+        let (mut all, mut sure) = (0, false);
+        for link in &self.links {
+            let (Some(lost), Some(given), Some(taken)) = (link.lost(), &link.given, &link.taken) else { continue };
+            // A device that had nothing was never reached.
+            if lost == 0 || taken.frames == 0 && link.way.starts_with("from the workers") {
+                continue;
+            }
+            all += lost;
+            sure |= lost > FEW.max(given.frames / 1000);
+            let says = format!("{lost} of {} frames did not come: {} counted {}", given.frames, taken.at, taken.frames);
+            proofs.push(EvidenceItem::new(format!("link {}; {}", link.way, given.at), says));
+        }
+        if all > 0 {
+            let certainty = if sure { Certainty::Certain } else { Certainty::Possible };
+            found.push(CauseFound::new(&LINK_LOST, certainty, all, proofs));
+        }
+        if !evidence.is_results() && !evidence.forwards() && !self.links.is_empty() {
+            found.extend(inner(evidence));
+        }
+    }
+
+    /// Whether both ends of a link have a counter.
+    fn known(&self, way: &str) -> bool {
+        self.links.iter().any(|link| link.way == way && link.lost().is_some())
+    }
+
+    /// Frames that links lost on the way of updates, and on the way back.
+    pub(crate) fn lost(&self, back: bool) -> u64 {
+        let is_back = |link: &&Link| link.way.starts_with("from the server") || link.way.ends_with("to the workers");
+        self.links.iter().filter(|link| is_back(link) == back).filter_map(Link::lost).sum()
+    }
+
+    /// What nothing counted, and what would tell.
+    pub(crate) fn unknown(&self, evidence: &Evidence, found: &[CauseFound]) -> Vec<String> {
+        if let Some(why) = &self.other_span {
+            return vec![why.clone()];
+        }
+        let external = evidence.manifest.external.is_some();
+        let balance = &evidence.manifest.balance;
+        let mut all = Vec::new();
+        if external && !evidence.is_results() && !evidence.forwards() && balance.unaccounted > 0 {
+            let of = format!("{} of {} transmissions are unaccounted for", balance.unaccounted, balance.sent);
+            if !self.known("from the device to the server") {
+                all.push(format!(
+                    "whether all that the device sent came to the server: {of}, and nothing counts what it sent there; have its counters read \
+                     ([target.launch] counters, or --device FILE): received, sent, merged, replaced, dropped"
+                ));
+            } else if evidence.device(&["merged"]).is_none() {
+                all.push(format!(
+                    "what became of the updates that the device took and did not send: {of}; have it count what it merged, replaced and dropped \
+                     (merged, replaced, full, dropped)"
+                ));
+            }
+        }
+        let lost_on_the_way = |found: &&CauseFound| {
+            let of = ["dropped_at_random", "dropped_in_bursts", "rate_limited", "results_lost", "acks_lost"];
+            of.contains(&found.cause.code)
+        };
+        let blamed = [&HOST_OVERRUN, &HOST_LATE, &LINK_LOST];
+        let explained = found.iter().any(|found| blamed.contains(&found.cause));
+        if let Some(first) =
+            found.iter().find(lost_on_the_way).filter(|_| external && !explained && self.nothing_known())
+        {
+            all.push(format!(
+                "whether the device or a cable at it loses frames ({}): nothing counts what the device took and sent; have its counters read",
+                first.cause.code
+            ));
+        }
+        all
+    }
+
+    fn nothing_known(&self) -> bool {
+        self.links.iter().all(|link| link.lost().is_none())
+    }
+}
+
+/// What a device that merges took, less what became of it by its own counters.
+fn inner(evidence: &Evidence) -> Option<CauseFound> {
+    let count = |name: &'static str| evidence.device(&[name]).filter(|(_, frames)| *frames > 0);
+    let own: Vec<_> = DROPS.iter().filter_map(|name| count(name)).collect();
+    let dropped: u64 = own.iter().map(|(_, frames)| frames).sum();
+    let mut proofs: Vec<_> = own
+        .iter()
+        .map(|(name, frames)| EvidenceItem::new(format!("device counter {name}"), format!("{frames} frames")))
+        .collect();
+    let (taken, given) = (evidence.device(DOWN_TAKEN)?.1, evidence.device(UP_GIVEN)?.1);
+    let merged = evidence.device(&["merged"]);
+    let ended: u64 = ENDS.iter().filter_map(|name| count(name)).map(|(_, frames)| frames).sum();
+    let gap = merged.map_or(0, |(_, merged)| taken.saturating_sub(given + merged + ended + dropped));
+    let odd = gap > FEW.max(taken / 200);
+    if odd {
+        let says =
+            format!("it took {taken}, sent {given} and accounts for {} more: {gap} are missing", taken - given - gap);
+        proofs.push(EvidenceItem::new("device counters", says));
+    }
+    let lost = dropped + if odd { gap } else { 0 };
+    let certainty = if dropped > 0 { Certainty::Certain } else { Certainty::Likely };
+    (lost > 0).then(|| CauseFound::new(&DEVICE_DROPS, certainty, lost, proofs))
+}
