@@ -106,7 +106,7 @@ static void put(struct port *port, const uint8_t *bytes, size_t len) {
         if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR) break;
         usleep(100);
     }
-    counts.refused++;
+    counts.unsent++;
 }
 
 /* The bucket lets a frame pass if it has a token. */
@@ -208,6 +208,7 @@ static void came_back(uint8_t *bytes, size_t len) {
     put(&in, bytes, len);
 }
 
+/* Since it was last asked. */
 static uint64_t socket_drops(struct port *port) {
     struct tpacket_stats stats = {0};
     socklen_t len = sizeof stats;
@@ -215,8 +216,10 @@ static uint64_t socket_drops(struct port *port) {
     return stats.tp_drops;
 }
 
+static void count_overrun(void) { counts.overrun += socket_drops(&in) + (options.out ? socket_drops(&out) : 0); }
+
 static void report(void) {
-    counts.overrun = socket_drops(&in) + (options.out ? socket_drops(&out) : 0);
+    count_overrun();
     char text[4096];
     print_counts(text, sizeof text);
     puts(text);
@@ -239,6 +242,7 @@ static void serve(void) {
     int64_t told = 0;
     while (!stopped && now_ns() < end) {
         if (now_ns() - told > 20 * 1000 * 1000) {
+            if (faults.counters) count_overrun();
             publish();
             told = now_ns();
         }

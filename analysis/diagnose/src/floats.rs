@@ -1,5 +1,7 @@
 //! Wrong sums of updates whose members lanes prove: made again from what workers sent, as a capture has it.
 
+use std::collections::HashSet;
+
 use pktgen_core::Result;
 use pktgen_core::arrow::array::{Array, AsArray};
 use pktgen_core::arrow::datatypes::{UInt16Type, UInt32Type};
@@ -83,6 +85,18 @@ pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<CauseFound>) -> Resul
     }
     conclude(&wrong, checked, evidence.manifest.counters.sums_wrong, found);
     Ok(!wrong.is_empty())
+}
+
+/// Workers of which an update is in a packet, as lanes say; none if packets have no lanes that say it.
+pub(crate) fn workers_of_members(evidence: &Evidence) -> Result<Option<HashSet<u32>>> {
+    let layout = evidence.manifest.lanes.as_ref().filter(|layout| layout.proves_sums());
+    let Some(layout) = layout.filter(|_| evidence.dir.join(format!("{LANES}.parquet")).exists()) else {
+        return Ok(None);
+    };
+    let members = members(evidence, layout)?;
+    let worker = |row: &u32| evidence.sent.packet.get(*row as usize).map(|packet| packet.worker());
+    let rows = (0..members.answers.len()).flat_map(|row| members.of(row).iter().filter_map(worker));
+    Ok(Some(rows.collect()))
 }
 
 /// The values of every transmission that left, by row of `sent`; none if the capture has others.

@@ -186,7 +186,7 @@ fn came(
         let elsewhere = crossing.filter(|_| elsewhere).map_or(0, |crossing| crossing.readdressed);
         loss::look(evidence, altered + elsewhere, balances.lost(false), found);
     } else {
-        merging::look(evidence, crossing, found);
+        merging::look(evidence, crossing, balances.lost(false), found)?;
         loss::ends(evidence, found);
     }
     let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
@@ -267,8 +267,9 @@ fn what_would_tell(evidence: &Evidence) -> String {
 }
 
 /// What a host that is late may bring about by itself.
-const OF_LATENESS: [&Cause; 7] = [
+const OF_LATENESS: [&Cause; 8] = [
     &cause::HOST_LATE,
+    &cause::LINK_LOST,
     &cause::HOST_OVERRUN,
     &cause::DEVICE_OVERRUN,
     &cause::ACKS_LOST,

@@ -19,7 +19,7 @@ const ONE_GIVEN: &[&str] = &["sent", "in_sent", "port0_out"];
 /// What may have become of a frame that a device took and did not send, where it counts that.
 const ENDS: &[&str] = &["replaced", "full", "refused", "unknown_source", "unknown_worker", "unknown", "outranked"];
 /// What a device counts as lost by itself.
-const DROPS: &[&str] = &["dropped", "lost", "discarded", "errors"];
+const DROPS: &[&str] = &["dropped", "lost", "discarded", "errors", "unsent"];
 /// Frames of a link that are too few to be more than an accident of reading.
 const FEW: u64 = 3;
 

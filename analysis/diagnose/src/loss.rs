@@ -1,10 +1,10 @@
 //! Losses of a device that should forward every frame: which rule explains them, by worker, length, time and load.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::cause::{
-    DEVICE_ENDED, DEVICE_LATE_START, DEVICE_STOPPED, DROPPED_AT_RANDOM, DROPPED_IN_BURSTS, NO_CARRIER, RATE_LIMITED,
-    REORDERED, TOO_LONG, WORKER_UNKNOWN,
+    DEVICE_DROPS, DEVICE_ENDED, DEVICE_LATE_START, DEVICE_STOPPED, DROPPED_AT_RANDOM, DROPPED_IN_BURSTS, NO_CARRIER,
+    RATE_LIMITED, REORDERED, TOO_LONG, WORKER_UNKNOWN,
 };
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
@@ -53,7 +53,7 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: u64, found: &mut
     if is_counted(found, lost as u64, on_links) {
         return;
     }
-    by_time(&mut rows, found);
+    by_time(&mut rows, 0, found);
     // Of what is left the altered ones are some.
     let lost = rows.iter().filter(|row| !row.came).count();
     if lost as u64 > altered {
@@ -63,7 +63,9 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: u64, found: &mut
 
 /// Finds whether a device that merges began late or stopped: what came are the newest members of packets.
 pub(crate) fn ends(evidence: &Evidence, found: &mut Vec<CauseFound>) {
-    by_time(&mut rows(evidence), found);
+    // What the device took and does not account for, by its own counters.
+    let leaks = found.iter().find(|found| found.cause == &DEVICE_DROPS).map_or(0, |found| found.explains as usize);
+    by_time(&mut rows(evidence), leaks, found);
 }
 
 fn rows(evidence: &Evidence) -> Vec<Row> {
@@ -155,8 +157,8 @@ fn by_length(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
     rows.retain(|row| row.bytes <= longest);
 }
 
-/// Runs of losses at the beginning and at the end.
-fn by_time(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
+/// Runs of losses at the beginning and at the end: far longer than others, or just what the device `leaks`.
+fn by_time(rows: &mut Vec<Row>, leaks: usize, found: &mut Vec<CauseFound>) {
     let (Some(first), Some(last)) = (rows.iter().position(|row| row.came), rows.iter().rposition(|row| row.came))
     else {
         return;
@@ -166,7 +168,8 @@ fn by_time(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
     let lost = middle.iter().filter(|row| !row.came).count();
     let loss = (lost as f64 / middle.len() as f64).max(1e-3);
     let longest = middle.split(|row| row.came).map(<[Row]>::len).max().unwrap_or(0);
-    let odd = |run: usize| run >= FEW && run as f64 * loss.ln() < NO_ACCIDENT && run > 3 * longest;
+    let leaked = |run: usize| leaks >= FEW && run.abs_diff(leaks) * 50 <= leaks;
+    let odd = |run: usize| run >= FEW && run as f64 * loss.ln() < NO_ACCIDENT && (run > 3 * longest || leaked(run));
     let at = |row: &Row| row.t_ps as f64 / 1e12;
     if odd(head) {
         let says = format!(
@@ -332,20 +335,31 @@ fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> O
     Some(CauseFound::new(cause, certainty, gone, proofs))
 }
 
-/// Frames that came after others that were sent later: `unlike` frames changed on the way, and perhaps their names.
+/// Frames that came after others that were sent later: `unlike` frames changed on the way, and perhaps their names. Frames of different
+/// workers have no order where they come together, or where a host or the device stood still: a device may take a batch from its port worker
+/// by worker.
 pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<CauseFound> {
-    let sent = &evidence.sent;
-    let mut latest: Option<(i64, usize)> = None;
+    let (sent, came_ps) = (&evidence.sent, &evidence.arrived.recv_ps);
+    let together = spacing(evidence);
+    // Arrivals that were sent later than all before them: when they were sent, when they came, and which they are.
+    let mut latest: Vec<(i64, i64, usize)> = Vec::new();
+    let mut of_worker: HashMap<u32, i64> = HashMap::new();
     let (mut first, mut behind) = (None, 0);
-    for at in 0..evidence.arrived.packet.len() {
+    for (at, came) in came_ps.iter().enumerate() {
         let Some(row) = evidence.join.first(at) else { continue };
         let Some(t) = sent.sent_ps[row] else { continue };
-        match latest {
-            Some((last, of)) if t < last => {
-                behind += 1;
-                first.get_or_insert((at, row, of));
+        let own = of_worker.entry(sent.packet[row].worker()).or_insert(t);
+        let overtaken = t < *own;
+        *own = t.max(*own);
+        match latest.last() {
+            Some((last, ..)) if t < *last => {
+                let (_, earlier, of) = latest[latest.partition_point(|(sent, ..)| *sent <= t)];
+                if overtaken || came - earlier > together && came - t < STOOD_STILL_PS {
+                    behind += 1;
+                    first.get_or_insert((at, row, of));
+                }
             }
-            _ => latest = Some((t, row)),
+            _ => latest.push((t, *came, row)),
         }
     }
     let (at, row, after) = first.filter(|_| behind >= 3)?;
@@ -362,6 +376,14 @@ pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<CauseFound> {
     let sure = unlike == 0 && evidence.manifest.queues.is_empty();
     let certainty = if sure { Certainty::Likely } else { Certainty::Possible };
     Some(CauseFound::new(&REORDERED, certainty, behind, vec![proof]))
+}
+
+/// Mean time between two frames that leave.
+fn spacing(evidence: &Evidence) -> i64 {
+    let left = || evidence.sent.sent_ps.iter().flatten();
+    let (first, last) = (left().min(), left().max());
+    let n = left().count().max(2) as i64 - 1;
+    first.zip(last).map_or(0, |(first, last)| (last - first) / n)
 }
 
 #[cfg(test)]
@@ -424,7 +446,7 @@ mod tests {
         // Of updates that are merged, one in three is the newest of its packet.
         let found = |passes: fn(usize) -> bool| {
             let (mut rows, mut found) = (sent(1350, |i, _| i % 3 == 0 && passes(i)), Vec::new());
-            by_time(&mut rows, &mut found);
+            by_time(&mut rows, 0, &mut found);
             found.iter().map(|found| (found.cause.code, found.explains)).collect::<Vec<_>>()
         };
         assert_eq!(found(|_| true), []);

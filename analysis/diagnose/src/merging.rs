@@ -2,10 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::cause::{ACKS_LOST, ACKS_TO_SOME, COPIES, NOT_MERGED, WORKER_NOT_MERGED, WORKER_UNKNOWN, WRONG_DESTINATION};
+use pktgen_core::Result;
+use pktgen_core::record::NO_CLUSTER;
+
+use crate::cause::{
+    ACKS_LOST, ACKS_TO_SOME, COPIES, DEVICE_DROPS, NOT_MERGED, WORKER_NOT_MERGED, WORKER_UNKNOWN, WRONG_DESTINATION,
+};
 use crate::crossing::{Crossing, OfSource};
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
+use crate::floats;
 use crate::links::{DOWN_GIVEN, UP_TAKEN};
 
 /// Fewest packets about which something is said.
@@ -16,6 +22,8 @@ const NO_ACCIDENT: f64 = -16.0;
 /// What became of a worker's updates: packets that hold one, and others; by worker's number, or by its address.
 struct Share {
     who: String,
+    /// Its worker's number, where that is known.
+    worker: Option<u32>,
     /// Its cluster; none where it is not known which worker it is.
     cluster: Option<u16>,
     sent: u64,
@@ -23,13 +31,20 @@ struct Share {
     merged: u64,
 }
 
-/// Finds what is wrong with merging.
-pub(crate) fn look(evidence: &Evidence, crossing: Option<&Crossing>, found: &mut Vec<CauseFound>) {
+/// Finds what is wrong with merging; `on_links` frames were lost on links, as counters of their ends show.
+pub(crate) fn look(
+    evidence: &Evidence,
+    crossing: Option<&Crossing>,
+    on_links: u64,
+    found: &mut Vec<CauseFound>,
+) -> Result<()> {
     let shares = shares(evidence, crossing);
     let (alone, merged) =
         shares.iter().fold((0, 0), |(alone, merged), share| (alone + share.alone, merged + share.merged));
     let (left, came) = (evidence.left(), alone + merged);
-    if merged == 0 && came >= 50 && came + left / 10 < left {
+    if merged == 0 && came >= 50 && came + left / 10 < left && on_links * 2 < left - came {
+        // What such a device has no room for, it drops.
+        found.retain(|found| found.cause != &DEVICE_DROPS);
         let says = format!("all {came} packets hold one update each, and {left} were sent");
         found.push(CauseFound::new(
             &NOT_MERGED,
@@ -39,7 +54,7 @@ pub(crate) fn look(evidence: &Evidence, crossing: Option<&Crossing>, found: &mut
         ));
     }
     if merged == 0 {
-        return;
+        return Ok(());
     }
     let others = |own: &Share| (merged - own.merged) as f64 / ((came - own.alone - own.merged) as f64).max(1.0);
     // Who is the only one of a cluster that comes at all has nothing to be merged with.
@@ -71,20 +86,57 @@ pub(crate) fn look(evidence: &Evidence, crossing: Option<&Crossing>, found: &mut
     let mean = came as f64 / shares.len().max(1) as f64;
     let gone: Vec<_> =
         shares.iter().filter(|own| own.sent >= FEW && own.alone + own.merged == 0 && mean > 16.0).collect();
-    if !gone.is_empty() && gone.len() < shares.len() {
-        let frames = gone.iter().map(|own| own.sent).sum();
-        let names: Vec<_> = gone.iter().map(|own| own.who.as_str()).collect();
-        let says = format!(
-            "no packet is of {}, who sent {frames}; others are the newest of {mean:.0} packets each",
-            names.join(", ")
-        );
-        found.push(CauseFound::new(
-            &WORKER_UNKNOWN,
-            Certainty::Likely,
-            frames,
-            vec![EvidenceItem::new("received.parquet", says)],
-        ));
+    let leaks = found.iter().find(|found| found.cause == &DEVICE_DROPS).map_or(0, |found| found.explains);
+    found.extend(unknown(evidence, &shares, gone, (mean, leaks))?);
+    Ok(())
+}
+
+/// Workers of which no packet is named: they are unknown to the device, or others always send after them. `mean` packets are named after
+/// each of the others; the device `leaks` so many frames by its own counters.
+fn unknown(
+    evidence: &Evidence,
+    shares: &[Share],
+    mut gone: Vec<&Share>,
+    (mean, leaks): (f64, u64),
+) -> Result<Option<CauseFound>> {
+    if gone.is_empty() || gone.len() == shares.len() {
+        return Ok(None);
     }
+    let mut certainty = Certainty::Likely;
+    if let Some(members) = floats::workers_of_members(evidence)? {
+        gone.retain(|own| own.worker.is_some_and(|worker| !members.contains(&worker)));
+    } else if evidence.text("transport", "on_wire") == "strict" {
+        certainty = Certainty::Possible;
+    } else {
+        // Packets say how many updates they hold: more than those of the others only if some are of these workers.
+        let mut held: BTreeMap<u16, u64> = BTreeMap::new();
+        for (packet, count) in evidence.arrived.packet.iter().zip(&evidence.arrived.count) {
+            let cluster = packet.map_or(NO_CLUSTER, |packet| evidence.cluster(packet.worker()));
+            *held.entry(cluster).or_default() += u64::from(*count);
+        }
+        let of_cluster = |own: &Share| own.cluster.and_then(|cluster| held.get(&cluster)).copied().unwrap_or(0);
+        let named = |own: &Share| {
+            let others = shares.iter().filter(|other| other.cluster == own.cluster && other.alone + other.merged > 0);
+            others.map(|other| other.sent).sum::<u64>()
+        };
+        gone.retain(|own| of_cluster(own) <= named(own));
+        // Where many are replaced, their number says less.
+        if gone.iter().any(|own| of_cluster(own) * 2 < named(own)) {
+            certainty = Certainty::Possible;
+        }
+    }
+    let frames: u64 = gone.iter().map(|own| own.sent).sum();
+    // What the device does not account for is what they sent.
+    if leaks.abs_diff(frames) * 50 <= frames {
+        certainty = Certainty::Likely;
+    }
+    let names: Vec<_> = gone.iter().map(|own| own.who.as_str()).collect();
+    let says = format!(
+        "no packet is of {}, who sent {frames}; others are the newest of {mean:.0} packets each",
+        names.join(", ")
+    );
+    let proofs = vec![EvidenceItem::new("received.parquet", says)];
+    Ok((!names.is_empty()).then(|| CauseFound::new(&WORKER_UNKNOWN, certainty, frames, proofs)))
 }
 
 fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
@@ -102,7 +154,15 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
             let of = |(worker, (ip, own)): (usize, (&u32, &OfSource))| {
                 let [a, b, c, d] = ip.to_be_bytes();
                 let cluster = all.then(|| evidence.cluster(worker as u32));
-                Share { who: format!("{a}.{b}.{c}.{d}"), cluster, sent: own.sent, alone: own.same, merged: own.other }
+                let worker = all.then_some(worker as u32);
+                Share {
+                    who: format!("{a}.{b}.{c}.{d}"),
+                    worker,
+                    cluster,
+                    sent: own.sent,
+                    alone: own.same,
+                    merged: own.other,
+                }
             };
             sources.into_iter().enumerate().map(of).collect()
         }
@@ -112,7 +172,8 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
                 .into_iter()
                 .map(|(worker, sent)| {
                     let cluster = Some(evidence.cluster(worker));
-                    (worker, Share { who: format!("worker {worker}"), cluster, sent, alone: 0, merged: 0 })
+                    let who = format!("worker {worker}");
+                    (worker, Share { who, worker: Some(worker), cluster, sent, alone: 0, merged: 0 })
                 })
                 .collect();
             for (packet, count) in evidence.arrived.packet.iter().zip(&evidence.arrived.count) {
@@ -196,6 +257,9 @@ pub(crate) fn copies_of_answers(evidence: &Evidence, found: &mut Vec<CauseFound>
             EvidenceItem::new("manifest.json, acks", says),
             EvidenceItem::new("device table", "the members of the multicast groups"),
         ];
-        found.push(CauseFound::new(&ACKS_TO_SOME, Certainty::Certain, 0, proofs));
+        // A device that only forwards passes an answer to one worker.
+        let merges = found.iter().all(|found| found.cause != &NOT_MERGED);
+        let certainty = if merges { Certainty::Certain } else { Certainty::Possible };
+        found.push(CauseFound::new(&ACKS_TO_SOME, certainty, 0, proofs));
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::support::bench;
 use crate::support::netns::Net;
-use crate::support::wired::{pktgen, said};
+use crate::support::wired::{manifest, pktgen, said};
 use pktgen_testing::{Need, skip};
 use serde_json::{Value, json};
 
@@ -28,37 +28,65 @@ struct Cell {
     experiment: &'static str,
     device: &'static str,
     set: &'static [&'static str],
+    /// A cable of its own, with faults: behind the device, or before it.
+    cable: Cable,
 }
 
+#[derive(Clone, Copy)]
+enum Cable {
+    None,
+    Before(&'static str),
+    Behind(&'static str),
+}
+
+/// What reads the device's counters, from the file that it writes.
+const COUNTERS: &str = "sleep 0.1; cat /run/counters.json";
+
 const FORWARDS: &[&str] = &["target.program=forward", "target.queue=fifo"];
+/// What proves which updates a packet holds.
+const LANES: &[&str] = &["format.lanes=true"];
 const OLAF: &str = "--first 10.20.0.1 --workers 9";
 const ADDER: &str = "--protocol olaf --first 10.20.0.1 --workers 9 --per-cluster 3 --group 239.20.0.0 --mbps 4";
 const SWITCH: &str = "--protocol switchml --first 10.40.0.1 --workers 4 --group 239.40.0.0";
 const ROUTER: &str = "--protocol trio-ml --first 10.50.0.1 --workers 4 --group 239.50.0.0";
 
 fn forward(causes: &'static [&'static str], device: &'static str) -> Cell {
-    Cell { causes, experiment: "olaf", device, set: FORWARDS }
+    Cell { causes, experiment: "olaf", device, set: FORWARDS, cable: Cable::None }
 }
 
 fn switch(causes: &'static [&'static str], device: &'static str) -> Cell {
-    Cell { causes, experiment: "switchml", device, set: &[] }
+    Cell { causes, experiment: "switchml", device, set: &[], cable: Cable::None }
 }
 
 fn raw(causes: &'static [&'static str], device: &'static str, set: &'static [&'static str]) -> Cell {
-    Cell { causes, experiment: "raw", device, set }
+    Cell { causes, experiment: "raw", device, set, cable: Cable::None }
 }
 
 fn router(causes: &'static [&'static str], device: &'static str) -> Cell {
-    Cell { causes, experiment: "trio-ml", device, set: &[] }
+    Cell { causes, experiment: "trio-ml", device, set: &[], cable: Cable::None }
 }
 
 /// An aggregator of OLAF's, with more words behind those of [`ADDER`].
 fn aggregator(causes: &'static [&'static str], more: &str) -> Cell {
-    Cell { causes, experiment: "olaf", device: format!("{ADDER} {more}").leak(), set: &[] }
+    Cell { causes, experiment: "olaf", device: format!("{ADDER} {more}").leak(), set: LANES, cable: Cable::None }
 }
+
+/// The same with a cable of its own.
+fn over(cell: Cell, cable: Cable) -> Cell {
+    Cell { cable, ..cell }
+}
+
+/// Makes the cable; the kernel sends nothing of its own over it.
+const CABLE: &str = "ip link add c0 type veth peer name c1
+for end in c0 c1; do ip link set $end addrgenmode none; ip link set $end up; done\n";
 
 /// A run of a cell: its folder, and the diagnosis with its exit code.
 fn diagnosed(net: &Net, cell: &Cell, tap: bool) -> (tempfile::TempDir, Value, Option<i32>) {
+    diagnosed_by(net, cell, tap, COUNTERS)
+}
+
+/// The same with other counters of the device.
+fn diagnosed_by(net: &Net, cell: &Cell, tap: bool, counters: &str) -> (tempfile::TempDir, Value, Option<i32>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let source =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/support/bench/{}.toml", cell.experiment));
@@ -70,15 +98,22 @@ fn diagnosed(net: &Net, cell: &Cell, tap: bool) -> (tempfile::TempDir, Value, Op
     };
     let out = if ports.len() == 2 { "--out e1" } else { "" };
     let counts = "/run/counters.json";
-    let script = format!(
-        "exec {} --in e0 {out} --seed 7 --counters {counts} {protocol} {}",
-        bench::program().display(),
-        cell.device
-    );
+    let program = bench::program().display();
+    let (cable, ends) = match cell.cable {
+        Cable::None => (String::new(), format!("--in e0 {out}")),
+        Cable::Before(words) => {
+            (format!("{CABLE}{program} --seed 9 --in e0 --out c0 {words} &"), format!("--in c1 {out}"))
+        }
+        Cable::Behind(words) => {
+            (format!("{CABLE}{program} --seed 9 --in c1 --out e1 {words} &"), "--in e0 --out c0".to_owned())
+        }
+    };
+    let script = format!("{cable}\nexec {program} {ends} --seed 7 --counters {counts} {protocol} {}", cell.device);
     let launch = format!(
-        "command = {}\nports = {}\nready = \"file\"\nfile = \"{counts}\"\ncounters = [\"sh\", \"-c\", \"sleep 0.1; cat {counts}\"]\n",
+        "command = {}\nports = {}\nready = \"file\"\nfile = \"{counts}\"\ncounters = {}\n",
         json!(["sh", "-c", script]),
-        json!(ports)
+        json!(ports),
+        json!(["sh", "-c", counters])
     );
     let mut text = fs::read_to_string(source).expect("an experiment");
     if tap {
@@ -184,7 +219,7 @@ fn faults_of_aggregators_are_found() {
             router(&["adds_wrongly"], "--wrong 0.15"),
             router(&["worker_unknown"], "--lacks 1"),
             aggregator(&["worker_unknown"], "--lacks 2"),
-            Cell { causes: &["not_merged"], experiment: "olaf", device: "--fault drop --share 0.5", set: &[] },
+            Cell { set: &[], ..forward(&["not_merged"], "--fault drop --share 0.5") },
             aggregator(&["worker_not_merged"], "--workers 7"),
         ],
     );
@@ -221,7 +256,8 @@ fn healthy_runs_have_no_cause_and_shares_that_add_up() {
     let Some(net) = net("diaghealthy") else { return };
     let cells = [
         forward(&[], ""),
-        Cell { causes: &[], experiment: "olaf", device: ADDER, set: &[] },
+        aggregator(&[], ""),
+        over(aggregator(&[], ""), Cable::Behind("")),
         switch(&[], ""),
         router(&[], ""),
         raw(&[], "", &["workload.vary=[\"ip_dst=random:10.0.0.1..10.0.3.254\"]"]),
@@ -247,6 +283,76 @@ fn what_only_a_capture_shows_is_not_guessed() {
     assert_eq!(code, Some(4), "{found}");
     assert_eq!(found["answer"], "cannot_tell", "{found}");
     assert!(found["unknown"].to_string().contains("transport.tap"), "{found}");
+}
+
+#[test]
+fn what_is_lost_on_a_link_or_in_the_device_is_found_by_balances() {
+    const AGAIN: &[&str] = &["endpoint.retransmit=20ms"];
+    hold(
+        "diaglinks",
+        &[
+            over(aggregator(&["link_lost"], ""), Cable::Behind("--fault drop --share 0.05")),
+            over(aggregator(&["link_lost"], ""), Cable::Behind("--acks 0.1")),
+            over(aggregator(&["link_lost"], ""), Cable::Before("--acks 0.1")),
+            over(forward(&["link_lost"], ""), Cable::Before("--fault drop --share 0.1")),
+            over(Cell { set: AGAIN, ..switch(&["link_lost"], "") }, Cable::Before("--acks 0.05")),
+            over(aggregator(&["link_lost", "device_drops"], "--fault drop --share 0.3"), Cable::Behind("--bursts 0.5")),
+            aggregator(&["device_drops"], "--fault drop --share 0.1"),
+            Cell { device: ADDER.replace(" --group 239.20.0.0", "").leak(), ..aggregator(&["acks_to_some"], "") },
+        ],
+    );
+}
+
+/// Updates are merged, replaced or lost: without counters nothing tells which, and nothing checks sums without lanes.
+#[test]
+fn a_run_whose_books_have_holes_is_not_said_to_be_right() {
+    let Some(net) = net("diagholes") else { return };
+    let undecided = |cell: &Cell, counters: &str| {
+        let tried = || diagnosed_by(&net, cell, true, counters);
+        let (folder, found, code) = (0..3).map(|_| tried()).find(|(_, found, _)| !is_busy(found)).unwrap_or_else(tried);
+        assert_eq!((codes(&found), code), (vec![], Some(4)), "{found}");
+        assert_eq!((&found["answer"], &found["symptoms"]), (&json!("cannot_tell"), &json!([])), "{found}");
+        (folder, found)
+    };
+    let open = |found: &Value, code: &str| {
+        let cautions = found["cautions"].as_array().expect("cautions");
+        cautions.iter().any(|caution| caution["code"] == code && caution["open"].is_string())
+    };
+    let lossy = over(aggregator(&[], ""), Cable::Behind("--fault drop --share 0.1"));
+    let (_folder, found) = undecided(&lossy, "echo '{}'");
+    assert!(found["unknown"].to_string().contains("nothing counts what it sent"), "{found}");
+    let silent = aggregator(&[], "--fault drop --share 0.1");
+    let in_and_out = "sleep 0.1; sed 's/,\"dropped.*/}/' /run/counters.json";
+    let (_folder, found) = undecided(&silent, in_and_out);
+    assert!(found["unknown"].to_string().contains("what became of the updates"), "{found}");
+    let (_folder, found) = undecided(&Cell { set: &[], ..aggregator(&[], "") }, COUNTERS);
+    assert!(open(&found, "sums_not_checked"), "{found}");
+    // What the device counted may be said later.
+    let (folder, found) =
+        undecided(&aggregator(&[], ""), "sleep 0.1; sed 's/\"\\([a-z]\\)/\"x_\\1/g' /run/counters.json");
+    assert!(found["unknown"].to_string().contains("--device"), "{found}");
+    let run = folder.path().join("run");
+    let counted = manifest(&run)["counters"]["device"].as_object().expect("counters").clone();
+    let named = |name: &str| name.strip_prefix("x_").unwrap_or(name).to_owned();
+    let mut counted: serde_json::Map<_, _> = counted.into_iter().map(|(name, n)| (named(&name), n)).collect();
+    let file = folder.path().join("counted.json");
+    let told = |counted: &serde_json::Map<String, Value>| {
+        fs::write(&file, Value::from(counted.clone()).to_string()).expect("writable");
+        let (run, file) = (run.display().to_string(), file.display().to_string());
+        let output = pktgen(&[], &["diagnose", &run, "--device", &file, "--json"], &[]).output().expect("it runs");
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
+        (found, output.status.code())
+    };
+    let (found, code) = told(&counted);
+    assert_eq!((codes(&found), code), (vec![], Some(0)), "{found}");
+    let sent = counted["sent"].as_u64().expect("a number");
+    counted.insert("sent".into(), json!(sent + 40));
+    let (found, code) = told(&counted);
+    assert_eq!((codes(&found), code), (vec!["link_lost"], Some(1)), "{found}");
+    // Counters of more than this run say nothing of it.
+    counted.insert("received".into(), json!(50_000));
+    let (found, code) = told(&counted);
+    assert_eq!((codes(&found), code), (vec![], Some(4)), "{found}");
 }
 
 fn page() -> PathBuf {

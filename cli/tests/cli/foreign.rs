@@ -124,7 +124,7 @@ fn tried(net: &Net, cell: &Cell) -> Seen {
         let set: Vec<_> = cell.set.iter().map(String::as_str).collect();
         let output = pktgen(&net.inside("h"), &words, &set).output().expect("it runs");
         let device = device.map_or_else(Counts::none, Device::stop);
-        if i < 3 && device.of("overrun") + device.of("refused") > 0.0 {
+        if i < 3 && device.of("overrun") + device.of("unsent") > 0.0 {
             continue;
         }
         let manifest = if out.join("manifest.json").exists() { manifest(&out) } else { Value::Null };

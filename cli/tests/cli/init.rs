@@ -57,7 +57,7 @@ fn what_it_writes_runs_through_devices_of_others() {
         let (folder, diagnosed) = initiated(&net, device, more);
         let counts = running.stop();
         let found = manifest(&folder.path().join("mine/run"));
-        let busy = counts.of("overrun") + counts.of("refused") > 0.0;
+        let busy = counts.of("overrun") + counts.of("unsent") > 0.0;
         if busy {
             continue;
         }

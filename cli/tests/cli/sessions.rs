@@ -177,22 +177,8 @@ fn a_device_goes_as_shown() {
     match said {
         Err(why) => skip(Need::Netns, page, why),
         Ok(said) if !said.status.success() => skip(Need::Netns, page, String::from_utf8_lossy(&said.stderr)),
-        Ok(_) => check(page, &ROOT, |old, new| {
-            let (old, new) = (old, &without_lost_acks(new));
-            words(old).trim_end() == words(new).trim_end() || undecided(page, old, new)
-        }),
+        Ok(_) => check(page, &ROOT, |old, new| words(old) == words(new) || undecided(page, old, new)),
     }
-}
-
-/// Runs in real time lose acknowledgements now and then, and say so; the page has one of those that lost none.
-fn without_lost_acks(new: &str) -> String {
-    let (mut kept, mut inside) = (Vec::new(), false);
-    for line in new.lines() {
-        inside = line.starts_with("Caution, ") && line.contains(" runs: acknowledgements: ")
-            || inside && line.starts_with("  ");
-        kept.extend((!inside).then_some(line));
-    }
-    kept.join("\n")
 }
 
 /// Whether the pages differ only in that five seeds of a disturbed machine decide nothing; then the verdict is skipped.
