@@ -165,9 +165,9 @@ fn codes(found: &Value) -> Vec<&str> {
     causes.iter().map(|cause| cause["code"].as_str().expect("a code")).collect()
 }
 
-/// Whether a host that was too busy to keep to its schedule, or lost frames, is to blame for what a cell shows.
+/// Whether a host that was too busy to keep to its schedule, or lost frames, or its device, is to blame for what a cell shows.
 fn is_busy(found: &Value) -> bool {
-    codes(found).iter().any(|code| ["host_late", "host_overrun"].contains(code))
+    codes(found).iter().any(|code| ["host_late", "host_overrun", "device_overrun"].contains(code))
 }
 
 /// Tries cells; says which of them were not diagnosed as they should be.
