@@ -3,8 +3,8 @@
 use pktgen_core::record::{Fault, InterfaceCounts, Note};
 
 use crate::cause::{
-    DEVICE_ENDED, DEVICE_OVERRUN, DEVICE_SILENT, DEVICE_UNREACHED, HOST_LATE, HOST_OVERRUN, LINK_LOST, NO_CARRIER,
-    NOTHING_SENT, SEND_REFUSED, WAITS_FOR_OTHERS, WORKER_UNKNOWN,
+    DEVICE_DROPS, DEVICE_ENDED, DEVICE_OVERRUN, DEVICE_SILENT, DEVICE_UNREACHED, HOST_LATE, HOST_OVERRUN, LINK_LOST,
+    NO_CARRIER, NOTHING_SENT, SEND_REFUSED, WAITS_FOR_OTHERS, WORKER_UNKNOWN,
 };
 use crate::crossing::Crossing;
 use crate::evidence::Evidence;
@@ -14,6 +14,9 @@ use crate::finding::{CauseFound, Certainty, EvidenceItem};
 const UNKNOWN: &[&str] = &["unknown_source", "unknown_worker", "unknown", "refused"];
 /// Names under which devices count what their own ports dropped.
 pub(crate) const OVERRUN: &[&str] = &["overrun", "rx_missed", "rx_dropped", "missed"];
+/// Reasons in a device's books that are a fault: its queue, its table and what came again are none.
+const FAULTY: &[&str] =
+    &["fault", "no_route", "malformed", "unknown_job", "unknown_source", "wrong_count", "device_lost"];
 /// Median lateness at the end that is a schedule not kept: in ps, and as a part of the schedule.
 const LATE_PS: i64 = 5_000_000_000;
 const BEHIND: i64 = 5;
@@ -33,6 +36,7 @@ pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     }
     found.extend(overrun(evidence));
     found.extend(device_overrun(evidence));
+    found.extend(by_books(evidence));
     found.extend(late(evidence));
 }
 
@@ -112,6 +116,17 @@ fn device_overrun(evidence: &Evidence) -> Option<CauseFound> {
     let (name, frames) = evidence.device(OVERRUN).filter(|(_, frames)| *frames > 0)?;
     let proof = EvidenceItem::new(format!("device counter {name}"), format!("{frames} frames"));
     Some(CauseFound::new(&DEVICE_OVERRUN, Certainty::Certain, frames, vec![proof]))
+}
+
+/// What a device that keeps books dropped for reasons that a working one has not.
+fn by_books(evidence: &Evidence) -> Option<CauseFound> {
+    let dropped = &evidence.manifest.balance.dropped;
+    let odd: Vec<_> =
+        dropped.iter().filter(|(reason, frames)| FAULTY.contains(&reason.as_str()) && **frames > 0).collect();
+    let proofs =
+        odd.iter().map(|(reason, frames)| EvidenceItem::new(format!("books, {reason}"), format!("{frames} dropped")));
+    let all = odd.iter().map(|(_, frames)| **frames).sum();
+    (all > 0).then(|| CauseFound::new(&DEVICE_DROPS, Certainty::Certain, all, proofs.collect()))
 }
 
 /// Whether what the device's own ports dropped, or links lost by the counters of their ends, is most of `lost`.

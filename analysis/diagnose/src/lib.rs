@@ -187,7 +187,7 @@ fn came(
         loss::look(evidence, altered + elsewhere, balances.lost(false), found);
     } else {
         merging::look(evidence, crossing, balances.lost(false), found)?;
-        loss::ends(evidence, found);
+        loss::ends(evidence, balances.lost(false), found);
     }
     let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
     let told = found.iter().any(|found| found.explains >= wrong);

@@ -50,19 +50,32 @@ pub(crate) struct Balances {
     other_span: Option<String>,
 }
 
-fn of_interface(counts: &InterfaceCounts, frames: u64, what: &str) -> Count {
-    Count { at: format!("interface {}, {what}", counts.interface), frames }
+/// The counts of an end, of all hosts that have interfaces there: others may use these, so what the run counted itself is a bound.
+fn of_interfaces(
+    evidence: &Evidence,
+    end: &str,
+    what: &str,
+    frames: impl Fn(&InterfaceCounts) -> u64,
+) -> Option<Count> {
+    evidence.interface(end)?;
+    let all = || evidence.manifest.interfaces.iter().filter(|counts| counts.end == end);
+    let names: Vec<_> = all().map(|counts| counts.interface.as_str()).collect();
+    Some(Count { at: format!("interface {}, {what}", names.join(", ")), frames: all().map(frames).sum() })
 }
 
-/// What an interface of the host sent.
+/// What the run sent there.
 fn sent_by(evidence: &Evidence, end: &str) -> Option<Count> {
-    evidence.interface(end).map(|counts| of_interface(counts, counts.tx_packets, "sent"))
+    of_interfaces(evidence, end, "sent", |counts| match counts.sent {
+        0 => counts.tx_packets,
+        own => own.min(counts.tx_packets),
+    })
 }
 
-/// What came to an interface of the host, of whatever use it was there.
+/// What came to interfaces of the host, of whatever use it was there.
 fn came_to(evidence: &Evidence, end: &str) -> Option<Count> {
-    let all = |counts: &InterfaceCounts| counts.rx_packets + counts.rx_dropped + counts.rx_errors;
-    evidence.interface(end).map(|counts| of_interface(counts, all(counts), "received"))
+    of_interfaces(evidence, end, "received", |counts| {
+        counts.rx_packets.max(counts.received) + counts.rx_dropped + counts.rx_errors
+    })
 }
 
 fn of_device(evidence: &Evidence, names: &[&'static str]) -> Option<Count> {
@@ -115,7 +128,7 @@ impl Balances {
         let (Some(given), Some(taken)) = (&link.given, &link.taken) else { return };
         self.other_span = Some(format!(
             "what was lost at the device: it took more than was sent ({}: {}, {}: {}), so its counters are of another time or of other \
-             traffic, too; read them before and after this run alone",
+             traffic, too, or frames came to it more than once; read them before and after this run alone",
             taken.at, taken.frames, given.at, given.frames
         ));
         self.links.clear();

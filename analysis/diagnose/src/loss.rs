@@ -53,7 +53,7 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: u64, found: &mut
     if is_counted(found, lost as u64, on_links) {
         return;
     }
-    by_time(&mut rows, 0, found);
+    by_time(&mut rows, 0, on_links, found);
     // Of what is left the altered ones are some.
     let lost = rows.iter().filter(|row| !row.came).count();
     if lost as u64 > altered {
@@ -62,10 +62,10 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: u64, found: &mut
 }
 
 /// Finds whether a device that merges began late or stopped: what came are the newest members of packets.
-pub(crate) fn ends(evidence: &Evidence, found: &mut Vec<CauseFound>) {
+pub(crate) fn ends(evidence: &Evidence, on_links: u64, found: &mut Vec<CauseFound>) {
     // What the device took and does not account for, by its own counters.
     let leaks = found.iter().find(|found| found.cause == &DEVICE_DROPS).map_or(0, |found| found.explains as usize);
-    by_time(&mut rows(evidence), leaks, found);
+    by_time(&mut rows(evidence), leaks, on_links, found);
 }
 
 fn rows(evidence: &Evidence) -> Vec<Row> {
@@ -157,8 +157,9 @@ fn by_length(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
     rows.retain(|row| row.bytes <= longest);
 }
 
-/// Runs of losses at the beginning and at the end: far longer than others, or just what the device `leaks`.
-fn by_time(rows: &mut Vec<Row>, leaks: usize, found: &mut Vec<CauseFound>) {
+/// Runs of losses at the beginning and at the end: far longer than others, or just what the device `leaks`. Where the packets that would have
+/// been of them are lost on links, the device may have gone on.
+fn by_time(rows: &mut Vec<Row>, leaks: usize, on_links: u64, found: &mut Vec<CauseFound>) {
     let (Some(first), Some(last)) = (rows.iter().position(|row| row.came), rows.iter().rposition(|row| row.came))
     else {
         return;
@@ -171,6 +172,10 @@ fn by_time(rows: &mut Vec<Row>, leaks: usize, found: &mut Vec<CauseFound>) {
     let leaked = |run: usize| leaks >= FEW && run.abs_diff(leaks) * 50 <= leaks;
     let odd = |run: usize| run >= FEW && run as f64 * loss.ln() < NO_ACCIDENT && (run > 3 * longest || leaked(run));
     let at = |row: &Row| row.t_ps as f64 / 1e12;
+    let certainty = |run: usize| match on_links as f64 * 2.0 >= run as f64 * (1.0 - loss) {
+        true => Certainty::Possible,
+        false => Certainty::Certain,
+    };
     if odd(head) {
         let says = format!(
             "the first {head} frames are missing, up to {:.6} s; then {lost} of {} are",
@@ -179,7 +184,7 @@ fn by_time(rows: &mut Vec<Row>, leaks: usize, found: &mut Vec<CauseFound>) {
         );
         found.push(CauseFound::new(
             &DEVICE_LATE_START,
-            Certainty::Certain,
+            certainty(head),
             head as u64,
             vec![EvidenceItem::new("sent.parquet", says)],
         ));
@@ -196,7 +201,7 @@ fn by_time(rows: &mut Vec<Row>, leaks: usize, found: &mut Vec<CauseFound>) {
         );
         found.push(CauseFound::new(
             &DEVICE_STOPPED,
-            Certainty::Certain,
+            certainty(tail),
             tail as u64,
             vec![EvidenceItem::new("sent.parquet", says)],
         ));
@@ -446,7 +451,7 @@ mod tests {
         // Of updates that are merged, one in three is the newest of its packet.
         let found = |passes: fn(usize) -> bool| {
             let (mut rows, mut found) = (sent(1350, |i, _| i % 3 == 0 && passes(i)), Vec::new());
-            by_time(&mut rows, 0, &mut found);
+            by_time(&mut rows, 0, 0, &mut found);
             found.iter().map(|found| (found.cause.code, found.explains)).collect::<Vec<_>>()
         };
         assert_eq!(found(|_| true), []);

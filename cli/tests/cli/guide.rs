@@ -45,14 +45,18 @@ impl Place {
     fn run(&self, line: &str) {
         let output = self.command("h", line).output().expect("sh runs");
         let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-        assert_eq!(output.status.code(), Some(0), "{line}\n{said}");
+        // On a disturbed machine a run has cautions, and a diagnosis says so; it names no cause.
+        let undecided = line.starts_with("pktgen diagnose ") && said.contains("nothing wrong was found");
+        assert_eq!(output.status.code(), Some(if undecided { 4 } else { 0 }), "{line}\n{said}");
     }
 
     /// The device that a command of the page is for.
     fn device(&self, line: &str) -> Device {
         let aggregates = ["--protocol", "olaf-strict", "--first", "10.20.0.1", "--workers", "27", "--mbps", "10"];
+        let clusters = ["--per-cluster", "3", "--group", "239.20.0.0"];
+        let aggregates = [&aggregates[..], &clusters].concat();
         let forwards = ["--fault", "forward"];
-        let own = if line.contains("target.program=forward") { &forwards[..] } else { &aggregates };
+        let own = if line.contains("target.program=forward") { &forwards[..] } else { &aggregates[..] };
         Device::start(&self.net, &[&["--in", "eth3", "--out", "eth4"], own].concat())
     }
 }
@@ -87,7 +91,12 @@ fn every_command_works_as_written() {
                 if let Some(device) = device {
                     // The server of a part goes on until nothing comes.
                     assert_eq!(server.take().map_or(0, Serving::end), 0, "{line}");
-                    assert!(device.stop().of("received") > 0.0, "{line}");
+                    let counted = device.stop();
+                    assert!(counted.of("received") > 0.0, "{line}");
+                    // What an operator reads of the device's ports.
+                    if words.windows(2).any(|pair| pair == ["--out", "run"]) {
+                        fs::write(place.folder.path().join("counted.json"), counted.text()).expect("writable");
+                    }
                 }
                 if sends {
                     assert_eq!(stand_in.take().map_or(0, Serving::end), 0, "{line}");

@@ -93,6 +93,11 @@ impl Counts {
         Counts(Value::Null)
     }
 
+    /// All of them, as one JSON object.
+    pub fn text(&self) -> String {
+        self.0.to_string()
+    }
+
     /// One of them; 0 where there is no device.
     pub fn of(&self, name: &str) -> f64 {
         if self.0.is_null() { 0.0 } else { self.0[name].as_f64().unwrap_or_else(|| panic!("no {name} in {}", self.0)) }
