@@ -30,9 +30,29 @@ struct Count {
     frames: u64,
 }
 
+/// A direction of a link at the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    FromWorkers,
+    ToServer,
+    FromServer,
+    ToWorkers,
+}
+
+impl Way {
+    const fn name(self) -> &'static str {
+        match self {
+            Way::FromWorkers => "from the workers to the device",
+            Way::ToServer => "from the device to the server",
+            Way::FromServer => "from the server to the device",
+            Way::ToWorkers => "from the device to the workers",
+        }
+    }
+}
+
 /// A link in one direction.
 struct Link {
-    way: &'static str,
+    way: Way,
     given: Option<Count>,
     taken: Option<Count>,
 }
@@ -95,20 +115,20 @@ impl Balances {
         // Frames that the device's ports dropped had come to them.
         let with_overrun = |count: Option<Count>| count.map(|count| Count { frames: count.frames + overrun, ..count });
         let mut links = vec![Link {
-            way: "from the workers to the device",
+            way: Way::FromWorkers,
             given: sent_by(evidence, "workers"),
             taken: with_overrun(taken("device.down", DOWN_TAKEN)),
         }];
         if evidence.is_results() {
             let given = given("device.down", ONE_GIVEN);
-            links.push(Link { way: "from the device to the workers", given, taken: came_to(evidence, "workers") });
+            links.push(Link { way: Way::ToWorkers, given, taken: came_to(evidence, "workers") });
         } else {
-            let way = "from the device to the server";
+            let way = Way::ToServer;
             links.push(Link { way, given: given("device.up", UP_GIVEN), taken: came_to(evidence, "server") });
-            let way = "from the server to the device";
+            let way = Way::FromServer;
             let took = with_overrun(taken("device.up", UP_TAKEN));
             links.push(Link { way, given: sent_by(evidence, "server"), taken: took });
-            let way = "from the device to the workers";
+            let way = Way::ToWorkers;
             let taken = came_to(evidence, "workers");
             links.push(Link { way, given: given("device.down", DOWN_GIVEN), taken });
         }
@@ -123,7 +143,7 @@ impl Balances {
             (Some(given), Some(taken)) => taken.frames > given.frames + FEW.max(given.frames / 100),
             _ => false,
         };
-        let to_device = |link: &&Link| link.way.ends_with("to the device");
+        let to_device = |link: &&Link| matches!(link.way, Way::FromWorkers | Way::FromServer);
         let Some(link) = self.links.iter().filter(to_device).find(more) else { return };
         let (Some(given), Some(taken)) = (&link.given, &link.taken) else { return };
         self.other_span = Some(format!(
@@ -148,13 +168,13 @@ impl Balances {
         for link in &self.links {
             let (Some(lost), Some(given), Some(taken)) = (link.lost(), &link.given, &link.taken) else { continue };
             // A device that had nothing was never reached.
-            if lost == 0 || taken.frames == 0 && link.way.starts_with("from the workers") {
+            if lost == 0 || taken.frames == 0 && link.way == Way::FromWorkers {
                 continue;
             }
             all += lost;
             sure |= lost > FEW.max(given.frames / 1000);
             let says = format!("{lost} of {} frames did not come: {} counted {}", given.frames, taken.at, taken.frames);
-            proofs.push(EvidenceItem::new(format!("link {}; {}", link.way, given.at), says));
+            proofs.push(EvidenceItem::new(format!("link {}; {}", link.way.name(), given.at), says));
         }
         if all > 0 {
             let certainty = if sure { Certainty::Certain } else { Certainty::Possible };
@@ -166,13 +186,13 @@ impl Balances {
     }
 
     /// Whether both ends of a link have a counter.
-    fn known(&self, way: &str) -> bool {
+    fn known(&self, way: Way) -> bool {
         self.links.iter().any(|link| link.way == way && link.lost().is_some())
     }
 
     /// Frames that links lost on the way of updates, and on the way back.
     pub(crate) fn lost(&self, back: bool) -> u64 {
-        let is_back = |link: &&Link| link.way.starts_with("from the server") || link.way.ends_with("to the workers");
+        let is_back = |link: &&Link| matches!(link.way, Way::FromServer | Way::ToWorkers);
         self.links.iter().filter(|link| is_back(link) == back).filter_map(Link::lost).sum()
     }
 
@@ -186,7 +206,7 @@ impl Balances {
         let mut all = Vec::new();
         if external && !evidence.is_results() && !evidence.forwards() && balance.unaccounted > 0 {
             let of = format!("{} of {} transmissions are unaccounted for", balance.unaccounted, balance.sent);
-            if !self.known("from the device to the server") {
+            if !self.known(Way::ToServer) {
                 all.push(format!(
                     "whether all that the device sent came to the server: {of}, and nothing counts what it sent there; have its counters read \
                      ([target.launch] counters, or --device FILE): received, sent, merged, replaced, dropped"
