@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pktgen_core::arrow::array::AsArray;
 use pktgen_core::arrow::datatypes::UInt8Type;
-use pktgen_core::record::{Action, BOOKS, Manifest, Reason};
+use pktgen_core::record::{Action, BOOKS, InterfaceCounts, Manifest, Reason};
 use pktgen_core::{Error, Result};
 
 use crate::evidence::each;
@@ -42,17 +42,7 @@ fn of_run_dir(dir: &Path) -> Result<BTreeMap<String, u64>> {
     let text = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
     let own: Manifest = serde_json::from_str(&text).map_err(|e| Error::data(&path, e.to_string()))?;
     let mut counters = own.counters.device.clone();
-    for counts in &own.interfaces {
-        let names = match counts.end.as_str() {
-            "device.down" if own.interfaces.len() == 1 => ["received", "sent"],
-            "device.down" => ["received", "back_sent"],
-            "device.up" => ["back_received", "sent"],
-            _ => continue,
-        };
-        for (name, frames) in names.into_iter().zip([counts.rx_packets, counts.tx_packets]) {
-            counters.insert(name.to_owned(), frames);
-        }
-    }
+    counters.extend(at_interfaces(&own.interfaces));
     if counters.is_empty() {
         let why = "it has no counters of a device; name the run dir of pktgen target, or a JSON object of counters";
         return Err(Error::data(dir, why));
@@ -69,6 +59,22 @@ fn of_run_dir(dir: &Path) -> Result<BTreeMap<String, u64>> {
     })?;
     counters.extend(ends.into_iter().map(|(name, frames)| (name.to_owned(), frames)));
     Ok(counters)
+}
+
+/// What a device of ours took and gave at its interfaces. The kernel sends frames of its own there: what the device itself sent is a bound.
+fn at_interfaces(interfaces: &[InterfaceCounts]) -> Vec<(String, u64)> {
+    let mut all = Vec::new();
+    for counts in interfaces {
+        let [took, gave] = match counts.end.as_str() {
+            "device.down" if interfaces.len() == 1 => ["received", "sent"],
+            "device.down" => ["received", "back_sent"],
+            "device.up" => ["back_received", "sent"],
+            _ => continue,
+        };
+        let sent = if counts.sent == 0 { counts.tx_packets } else { counts.sent.min(counts.tx_packets) };
+        all.extend([(took.to_owned(), counts.rx_packets.max(counts.received)), (gave.to_owned(), sent)]);
+    }
+    all
 }
 
 /// What became of an update, by a row of books; none where it goes on.
@@ -89,6 +95,24 @@ fn end_of(action: u8, reason: Option<u8>) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_of_the_kernel_are_none_that_the_device_sent() {
+        let at = |end: &str, sent, tx_packets| InterfaceCounts {
+            end: end.to_owned(),
+            sent,
+            tx_packets,
+            received: 40,
+            rx_packets: 41,
+            ..InterfaceCounts::default()
+        };
+        let counted = |all: &[InterfaceCounts]| at_interfaces(all).into_iter().collect::<BTreeMap<_, _>>();
+        let both = counted(&[at("device.down", 30, 35), at("device.up", 0, 7), at("workers", 1, 1)]);
+        let expected = [("back_received", 41), ("back_sent", 30), ("received", 41), ("sent", 7)];
+        assert_eq!(both, expected.map(|(name, n)| (name.to_owned(), n)).into());
+        let one = counted(&[at("device.down", 30, 35)]);
+        assert_eq!(one, [("received", 41), ("sent", 30)].map(|(name, n)| (name.to_owned(), n)).into());
+    }
 
     #[test]
     fn a_probe_is_read_where_it_says_frames() {

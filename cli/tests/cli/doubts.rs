@@ -217,6 +217,33 @@ fn what_a_run_left_in_slots_is_not_in_the_sums_of_the_next() {
     device.stop();
 }
 
+/// The software device in a process of its own is one like others: it passes the probe, and what it counted shows no link that loses, although
+/// the kernel sends frames at its interfaces, too.
+#[test]
+fn the_software_device_of_another_process_passes_the_probe() {
+    let Some(net) = net("doubtstandin") else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, interfaces) in [
+        ("switchml", r#"transport.interfaces=["", "e0"]"#),
+        ("trio-ml", r#"transport.interfaces=["", "e0"]"#),
+        ("olaf", r#"transport.interfaces=["", "e0", "e1", ""]"#),
+    ] {
+        let at = |part: &str| folder.path().join(format!("{name}-{part}")).display().to_string();
+        let (device, out) = (at("device"), at("run"));
+        let words = ["target", &experiment(name), "--out", &device, "--idle", "3s", "--for", "60s"];
+        let serving = Serving::start(pktgen(&net.inside("e"), &words, &["target.kind=software", interfaces]), "target");
+        let words = ["replay", &experiment(name), "--no-report", "--out", &out];
+        let output = pktgen(&net.inside("h"), &words, &["target.probe_timeout=60s"]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", said(&output));
+        assert!(manifest(Path::new(&out))["host"]["device.probe"].is_string(), "{name}: it was probed");
+        assert_eq!(serving.end(), 0);
+        let output = pktgen(&[], &["--json", "diagnose", &out, "--device", &device], &[]).output().expect("it runs");
+        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let causes = found["causes"].as_array().expect("causes");
+        assert!(causes.iter().all(|cause| cause["code"] != "link_lost"), "{name}: {found}");
+    }
+}
+
 #[test]
 fn a_folder_of_runs_is_no_run_to_diagnose() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -44,6 +44,15 @@ impl SwitchMlDialect {
     }
 }
 
+impl SwitchMlDialect {
+    /// The group that a frame is of.
+    fn group(&self, frame: &[u8]) -> Option<usize> {
+        let of_worker = |ip| worker_of(ip, self.workers.len()).map(|w| self.workers.cluster_of[w as usize]);
+        let target = target_ip(frame);
+        of_worker(source_ip(frame)).or_else(|| of_worker(target)).or_else(|| group_of(target)).map(usize::from)
+    }
+}
+
 /// The frame with another header.
 fn with(header: &Header, frame: &[u8], out: &mut [u8]) -> Option<usize> {
     let out = out.get_mut(..frame.len())?;
@@ -58,15 +67,18 @@ fn with(header: &Header, frame: &[u8], out: &mut [u8]) -> Option<usize> {
 impl Dialect for SwitchMlDialect {
     fn outward(&mut self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
         let header = Header::parse(payload(frame)?)?;
+        // A switch echoes the number of a packet that is none of the job's, as a probe sends them.
+        let (latest, iteration) = (*self.latest.get(self.group(frame)?)?, header.packet / self.packets);
+        if iteration as u8 != header.job || iteration > latest.saturating_add(128) {
+            return None;
+        }
         with(&header.strict(self.packets), frame, out)
     }
 
     fn inward(&mut self, frame: &[u8], _now: Time, out: &mut [u8]) -> Option<usize> {
         let header = Header::parse(payload(frame)?)?;
-        let of_worker = |ip| worker_of(ip, self.workers.len()).map(|w| self.workers.cluster_of[w as usize]);
-        let target = target_ip(frame);
-        let group = of_worker(source_ip(frame)).or_else(|| of_worker(target)).or_else(|| group_of(target))?;
-        let latest = self.latest.get_mut(usize::from(group))?;
+        let group = self.group(frame)?;
+        let latest = self.latest.get_mut(group)?;
         let (header, job) = header.out_of_strict(self.packets, *latest)?;
         *latest = job.max(*latest);
         with(&header, frame, out)
@@ -126,6 +138,12 @@ mod tests {
         let mut dialect = dialect();
         let mut out = vec![0; 400];
         assert_eq!(dialect.inward(&[7; 308], 0, &mut out), None);
+        for (down, number) in [(false, PACKETS * 7), (true, PACKETS * 7), (false, 0xffff_0001), (true, 0xffff_0001)] {
+            let mut frame = packet(0, 0, 0, down);
+            Header { packet: number, elements: 64, ..Header::default() }.emit(&mut frame[HEAD..]);
+            assert_eq!(dialect.inward(&frame, 0, &mut out), None, "no packet of the job");
+            assert_eq!(dialect.outward(&frame, &mut out), None, "its number is echoed");
+        }
         assert_eq!(dialect.inward(&packet(0, PACKETS, 0, false), 0, &mut out), None, "a job has so many packets");
         assert_eq!(dialect.outward(&packet(0, 0, 0, false)[..200], &mut out), None, "cut");
     }
