@@ -20,6 +20,22 @@ pub fn admit(bytes: &[u8], pool: &mut Pool, facts: &Facts) -> Option<Frame> {
     Some(Frame { t: 0, packet, buffer, worker, len: bytes.len() as u16, cluster, flow, head: HEAD as u8, kind })
 }
 
+/// How many packets of somebody else a frame is that was not admitted: none if it is of those by which the stacks of a link find each
+/// other (ARP, ICMPv6, LLDP).
+pub fn strangers(bytes: &[u8]) -> u64 {
+    let icmp6 = |bytes: &[u8]| match bytes.get(ETHERNET + 6) {
+        // Reports of multicast groups have a hop-by-hop header before.
+        Some(0) => bytes.get(ETHERNET + 40) == Some(&58),
+        next => next == Some(&58),
+    };
+    let quiet = match bytes.get(ETHERNET - 2..ETHERNET) {
+        Some([0x08, 0x06] | [0x88, 0xcc]) => true,
+        Some([0x86, 0xdd]) => icmp6(bytes),
+        _ => false,
+    };
+    u64::from(!quiet)
+}
+
 /// A frame without what follows its IPv4 packet: Ethernet has no frames below 60 bytes, and cards fill shorter ones up.
 fn unpadded(bytes: &[u8]) -> &[u8] {
     let Some([0x08, 0x00, _, _, high, low]) = bytes.get(ETHERNET - 2..ETHERNET + 4) else { return bytes };
@@ -31,6 +47,24 @@ fn unpadded(bytes: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
     use pktgen_wire::wire::frame::Template;
+
+    #[test]
+    fn what_stacks_of_a_link_say_to_each_other_is_no_packet_of_somebody() {
+        let frame = |kind: [u8; 2], next: u8, inner: u8| {
+            let mut frame = vec![0; 86];
+            frame[12..14].copy_from_slice(&kind);
+            (frame[20], frame[54]) = (next, inner);
+            strangers(&frame)
+        };
+        assert_eq!([frame([0x08, 0x06], 0, 0), frame([0x88, 0xcc], 0, 0)], [0, 0]);
+        assert_eq!(
+            [frame([0x86, 0xdd], 58, 0), frame([0x86, 0xdd], 0, 58)],
+            [0, 0],
+            "neighbours, and reports of groups"
+        );
+        assert_eq!([frame([0x86, 0xdd], 17, 58), frame([0x86, 0xdd], 0, 17), frame([0x08, 0x00], 58, 58)], [1, 1, 1]);
+        assert_eq!([strangers(&[]), strangers(&[0; 14]), strangers(&[0x86; 14])], [1, 1, 1], "cut");
+    }
 
     #[test]
     fn what_follows_the_packet_is_no_part_of_it() {

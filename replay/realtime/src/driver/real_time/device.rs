@@ -12,7 +12,7 @@ use super::frames::Waiting;
 use super::shared::PATIENCE;
 use super::{Beside, LOOK, RealOutcome, RoleTally, Shared, lost};
 use crate::capture::DeviceRows;
-use crate::driver::admit::admit;
+use crate::driver::admit::{admit, strangers};
 use crate::endpoint::Facts;
 use crate::frame::{BURST, Frame, Pool};
 use crate::groups::Regroup;
@@ -190,7 +190,7 @@ impl<'a> DeviceRole<'a> {
                 None if marked + marks.len() < MARKS_MAX && is_marked(arrival.bytes) => {
                     marks.push(arrival.bytes.to_vec())
                 }
-                None => *foreign += 1,
+                None => *foreign += strangers(arrival.bytes),
             })?;
         self.ended[side] = ended;
         if shared.device_only {

@@ -14,6 +14,7 @@ use super::attached::Attached;
 use super::feed::{Chunk, Chunks, SKIPPED};
 use super::host_gaps::HostGaps;
 use super::{AckTally, Beside, RealOutcome, RoleTally, Shared, first_late, tell_lost};
+use crate::driver::admit::strangers;
 use crate::frame::{BURST, Frame};
 use crate::live::LaneFeed;
 use crate::steer::{COPIES, Copies, Follower};
@@ -379,7 +380,7 @@ impl Pump {
                         *acks += 1;
                         copies.count(arrival.bytes);
                     }
-                    false => *foreign += 1,
+                    false => *foreign += strangers(arrival.bytes),
                 })?;
             heard += found.frames;
             if found.frames < BURST {

@@ -11,7 +11,7 @@ use super::frames::{Noted, Waiting};
 use super::shared::PATIENCE;
 use super::{Beside, LOOK, RealOutcome, RoleTally, Shared, lost, members};
 use crate::capture::ServerRows;
-use crate::driver::admit::admit;
+use crate::driver::admit::{admit, strangers};
 use crate::endpoint::{Facts, Host, Server};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::live::{Delivered, Feed};
@@ -95,7 +95,7 @@ impl<'a> ServerRole<'a> {
                         }
                         batch.push(frame);
                     }
-                    None => *foreign += 1,
+                    None => *foreign += strangers(arrival.bytes),
                 })?;
             if found > 0 {
                 let now = shared.clock.now();

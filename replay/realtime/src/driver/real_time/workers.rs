@@ -15,7 +15,7 @@ use super::frames::Waiting;
 use super::shared::PATIENCE;
 use super::{AckTally, Beside, RealOutcome, RoleTally, Shared, first_late, histogram, lost, rate};
 use crate::capture::WorkerRows;
-use crate::driver::admit::admit;
+use crate::driver::admit::{admit, strangers};
 use crate::endpoint::{Delivery, Facts, Host, Workers};
 use crate::frame::{BURST, Frame, Pool};
 use crate::live::{Delivered, Feed, SentBy};
@@ -308,7 +308,7 @@ impl<'a> WorkersRole<'a> {
                     }
                     batch.push(frame);
                 }
-                None => host.foreign += 1,
+                None => host.foreign += strangers(arrival.bytes),
             })?;
         if heard > 0 {
             // Read after they were found, so that nothing is received before it was sent; and what was due before they were
