@@ -6,9 +6,6 @@ RELEASE = --release
 
 .PHONY: packages demo site test test-all check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
 
-# Tests wait for wires and processes about half the time.
-THREADS = $(shell expr $$(nproc) + 1)
-
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
 # Feature flags where the library of a feature is installed; asked when a recipe runs, after `tools`.
@@ -32,7 +29,7 @@ check:
 # With captures by libpcap where it is installed: one compilation. That a build without it compiles, `lint` asks.
 test-all: build lint
 	@pkg-config --exists libpcap 2>/dev/null || scripts/skip libpcap "captures by libpcap" "libpcap-dev is not installed"
-	RUST_TEST_THREADS=$(THREADS) $(CARGO) test $(RELEASE) --workspace $(FEATURES)
+	$(CARGO) test $(RELEASE) --workspace $(FEATURES)
 	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --benches -- --quiet
 	scripts/rooms
 	scripts/published-check

@@ -262,7 +262,7 @@ fn search_once(
     };
     // Of rates that passed: how long frames came back behind a trial.
     let (mut end, mut tails) = (None, Vec::new());
-    let found = search_trials(&search, length, &mut |pps, draw| {
+    let found = search_trials(&search, length, 1.0, &mut |pps, draw| {
         let phase = LoadPhase::rate(pps, length);
         if phase.count < least {
             end = Some(SearchEnd::TooShort(format!(

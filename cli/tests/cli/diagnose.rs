@@ -165,9 +165,14 @@ fn codes(found: &Value) -> Vec<&str> {
     causes.iter().map(|cause| cause["code"].as_str().expect("a code")).collect()
 }
 
-/// Whether a host that was too busy to keep to its schedule, or lost frames, or its device, is to blame for what a cell shows.
+/// Whether a host that was too busy to keep to its schedule, or lost frames, or its device, is to blame for what a cell shows. A device that
+/// keeps updates for so long had no core.
 fn is_busy(found: &Value) -> bool {
-    codes(found).iter().any(|code| ["host_late", "host_overrun", "device_overrun"].contains(code))
+    const STOOD_STILL_PS: u64 = 50_000_000_000;
+    let parts = found["breakdown"]["parts"].as_array();
+    let in_device = parts.and_then(|parts| parts.iter().find(|part| part["place"] == "device"));
+    let stood = in_device.and_then(|part| part["mean_ps"].as_u64()).is_some_and(|mean| mean > STOOD_STILL_PS);
+    stood || codes(found).iter().any(|code| ["host_late", "host_overrun", "device_overrun"].contains(code))
 }
 
 /// Tries cells; says which of them were not diagnosed as they should be.

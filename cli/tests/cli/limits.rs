@@ -55,7 +55,7 @@ fn the_highest_rate_without_loss_is_that_of_the_link() {
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(found["trials"][0]["why"].as_str().expect("why").contains("the workers achieved"), "{found}");
-    for (flags, part) in [
+    for (case, (flags, part)) in [
         (vec!["--find-rate", "--loss", "2"], "a share from 0 to 1"),
         (vec!["--find-rate", "--from", "0"], "--from above 0"),
         (vec!["--find-rate", "--aom", "soon"], "--aom soon"),
@@ -66,8 +66,11 @@ fn the_highest_rate_without_loss_is_that_of_the_link() {
         (vec!["--find-rate", "--exceed", "0", "--confirm", "1"], "cannot be used with"),
         (vec!["--loss", "0"], "--find-rate"),
         (vec!["--find-rate", "--pps", "1000"], "cannot be used with"),
-    ] {
-        let out = folder.path().join("refused").display().to_string();
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let out = folder.path().join(format!("refused{case}")).display().to_string();
         let output = pktgen(&[&["replay", &file, "--out", &out][..], &flags].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(part), "{part}: {said}");

@@ -227,11 +227,12 @@ pub fn search(
 /// Makes a trial at a rate, which has a number among those of its rate; none if the user requests a stop.
 type MakeTrial<'a> = dyn FnMut(f64, u64) -> Result<Option<JudgedTrial>> + 'a;
 
-/// The same by trials of this length: with a goal there are trials of one rate until it is classified.
-pub fn search_trials(plan: &Search, length: Time, trial: &mut MakeTrial) -> Result<RateFound> {
+/// The same by trials of this length: with a goal there are trials of one rate until it is classified. Below `least` packets/s they say
+/// nothing.
+pub fn search_trials(plan: &Search, length: Time, least: f64, trial: &mut MakeTrial) -> Result<RateFound> {
     plan.goal.as_ref().map_or(Ok(()), SearchGoal::check)?;
     let mut loads: Vec<RateLoad> = Vec::new();
-    let mut found = search(plan, least(length), |pps, _| match &plan.goal {
+    let mut found = search(plan, least, |pps, _| match &plan.goal {
         None => Ok(trial(pps, 0)?.map(|judged| judged.attempt)),
         Some(goal) => classified((pps, length), goal, &mut loads, trial),
     })?;
@@ -295,7 +296,7 @@ impl Experiment {
         check_knowable(searched)?;
         let _claim = claim(out)?;
         let mut trials = Trials { searched, out, span, length, task, judge, number: 0, kept: [None, None] };
-        let found = search_trials(plan, length, &mut |pps, seeds| trials.one(pps, seeds))?;
+        let found = search_trials(plan, length, least(length), &mut |pps, seeds| trials.one(pps, seeds))?;
         let path = out.join("find-rate.json");
         let text = serde_json::to_string_pretty(&found).map_err(|e| Error::data(&path, e.to_string()))?;
         write_whole(&path, text + "\n")?;
