@@ -320,7 +320,8 @@ fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> O
         ),
     ));
     let dense = flags.iter().filter(|lost| **lost).count() as f64 / flags.len() as f64;
-    let (cause, certainty) = if even < -FAR || bucket > AGREES.max(FAR / (lost as f64).sqrt()) {
+    let accident = FAR / (lost as f64).sqrt();
+    let (cause, certainty) = if even < -FAR || bucket > AGREES.max(accident) {
         let seconds = (lossy[lossy.len() - 1].t_ps - lossy[0].t_ps) as f64 / 1e12;
         let rate = lossy.iter().filter(|row| row.came).count() as f64 / seconds.max(1e-9);
         proofs.push(EvidenceItem::new("received.parquet", format!("{rate:.0} frames/s passed while frames were lost")));
@@ -328,8 +329,10 @@ fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> O
     } else if even > FAR || in_a_row(&flags, rows.len()) {
         let longest = longest(&flags);
         proofs.push(EvidenceItem::new("sent.parquet", format!("up to {longest} missing in a row")));
-        // A host that stood still sends in bursts itself, and then a limit of rate looks like this.
-        (&DROPPED_IN_BURSTS, if stood_still(evidence) { Certainty::Possible } else { Certainty::Likely })
+        // A host that stood still sends in bursts itself, and then a limit of rate looks like this; and so does one that agrees more than by
+        // accident.
+        let limit = stood_still(evidence) || bucket > accident;
+        (&DROPPED_IN_BURSTS, if limit { Certainty::Possible } else { Certainty::Likely })
     } else if evenness.is_some() && even.abs() < NEAR {
         proofs.push(EvidenceItem::new("sent.parquet", format!("{:.2} % missing, at any time and load", dense * 100.0)));
         (&DROPPED_AT_RANDOM, Certainty::Likely)
