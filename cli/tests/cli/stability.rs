@@ -406,7 +406,10 @@ fn changes(name: &str, kept: &Shape, now: &Shape) -> Vec<String> {
         match now.members.get(member) {
             Some(own) if own == types => {}
             None if types.ends_with('?') && OF_HOST.contains(&name) => {}
-            Some(own) if OF_HOST.contains(&name) && own.split(['|', '?']).all(|own| types.contains(own)) => {}
+            // What was never seen with a value may have one of any type.
+            Some(own)
+                if OF_HOST.contains(&name)
+                    && (types == "null" || own.split(['|', '?']).all(|own| types.contains(own))) => {}
             Some(own) => found.push(format!("{name}.{member} was {types} and is {own}")),
             None => found.push(format!("{name}.{member} ({types}) is gone")),
         }
