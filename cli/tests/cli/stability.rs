@@ -49,7 +49,8 @@ const MAPS: &[&str] = &[
 ];
 
 /// Kinds whose optional members depend on the host.
-const OF_HOST: [&str; 8] = ["captured", "counted", "finding", "rate", "rfc2544", "role", "stats", "wrong_packet"];
+const OF_HOST: [&str; 9] =
+    ["captured", "counted", "diagnosis", "finding", "rate", "rfc2544", "role", "stats", "wrong_packet"];
 
 fn type_of(value: &Value) -> &'static str {
     match value {
