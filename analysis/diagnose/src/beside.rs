@@ -71,8 +71,7 @@ fn at_interfaces(interfaces: &[InterfaceCounts]) -> Vec<(String, u64)> {
             "device.up" => ["back_received", "sent"],
             _ => continue,
         };
-        let sent = if counts.sent == 0 { counts.tx_packets } else { counts.sent.min(counts.tx_packets) };
-        all.extend([(took.to_owned(), counts.rx_packets.max(counts.received)), (gave.to_owned(), sent)]);
+        all.extend([(took.to_owned(), counts.came()), (gave.to_owned(), counts.sent_of_run())]);
     }
     all
 }

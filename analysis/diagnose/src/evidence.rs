@@ -67,20 +67,27 @@ impl Evidence {
         if let Some(device) = device {
             beside::add(device, &mut manifest)?;
         }
-        let config = manifest.config.parse().unwrap_or_default();
-        Ok(Evidence {
+        Ok(Evidence::of(dir, manifest))
+    }
+
+    fn of(dir: &Path, manifest: Manifest) -> Evidence {
+        Evidence {
             dir: dir.to_owned(),
+            config: manifest.config.parse().unwrap_or_default(),
             manifest,
-            config,
             sent: Sent::default(),
             arrived: Arrived::default(),
             results: Results::default(),
             join: Join::default(),
-        })
+        }
     }
 
-    /// Reads the columns of the streams.
-    pub(crate) fn read(mut self) -> Result<Evidence> {
+    /// The same once more, with the columns of the streams.
+    pub(crate) fn with_streams(&self) -> Result<Evidence> {
+        Evidence::of(&self.dir, self.manifest.clone()).read()
+    }
+
+    fn read(mut self) -> Result<Evidence> {
         self.read_sent()?;
         match self.is_results() {
             true => self.read_results()?,

@@ -111,7 +111,7 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols) -> Res
     let about = Evidence::open(dir, device)?;
     // Captures are longer than streams: both are read at once.
     let (crossing, evidence) = std::thread::scope(|scope| {
-        let evidence = scope.spawn(|| Evidence::open(dir, device)?.read());
+        let evidence = scope.spawn(|| about.with_streams());
         let crossing = cross(&about, protocols);
         (crossing, evidence.join())
     });

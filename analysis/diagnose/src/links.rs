@@ -85,32 +85,23 @@ fn of_interfaces(
 
 /// What the run sent there.
 fn sent_by(evidence: &Evidence, end: &str) -> Option<Count> {
-    of_interfaces(evidence, end, "sent", |counts| match counts.sent {
-        0 => counts.tx_packets,
-        own => own.min(counts.tx_packets),
-    })
+    of_interfaces(evidence, end, "sent", InterfaceCounts::sent_of_run)
 }
 
 /// What came to interfaces of the host, of whatever use it was there.
 fn came_to(evidence: &Evidence, end: &str) -> Option<Count> {
-    of_interfaces(evidence, end, "received", |counts| {
-        counts.rx_packets.max(counts.received) + counts.rx_dropped + counts.rx_errors
-    })
+    of_interfaces(evidence, end, "received", |counts| counts.came() + counts.rx_dropped + counts.rx_errors)
 }
 
 fn of_device(evidence: &Evidence, names: &[&'static str]) -> Option<Count> {
     evidence.device(names).map(|(name, frames)| Count { at: format!("device counter {name}"), frames })
 }
 
-/// What one of our own devices, in this run or in a part of it, counted at an interface.
-fn of_ours(evidence: &Evidence, end: &str, taken: bool) -> Option<Count> {
-    if taken { came_to(evidence, end) } else { sent_by(evidence, end) }
-}
-
 impl Balances {
     pub(crate) fn of(evidence: &Evidence) -> Balances {
-        let taken = |end: &str, names| of_ours(evidence, end, true).or_else(|| of_device(evidence, names));
-        let given = |end: &str, names| of_ours(evidence, end, false).or_else(|| of_device(evidence, names));
+        // One of our own devices, in this run or in a part of it, has interfaces of its own.
+        let taken = |end: &str, names| came_to(evidence, end).or_else(|| of_device(evidence, names));
+        let given = |end: &str, names| sent_by(evidence, end).or_else(|| of_device(evidence, names));
         let overrun = evidence.device(OVERRUN).map_or(0, |(_, frames)| frames);
         // Frames that the device's ports dropped had come to them.
         let with_overrun = |count: Option<Count>| count.map(|count| Count { frames: count.frames + overrun, ..count });

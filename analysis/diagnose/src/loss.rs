@@ -8,6 +8,7 @@ use crate::cause::{
 };
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
+use crate::frame::Quick;
 use crate::hosts::is_counted;
 
 /// Fewest frames that a statement about one worker, or about an end of a run, needs.
@@ -351,7 +352,7 @@ pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<CauseFound> {
     let together = spacing(evidence);
     // Arrivals that were sent later than all before them: when they were sent, when they came, and which they are.
     let mut latest: Vec<(i64, i64, usize)> = Vec::new();
-    let mut of_worker: HashMap<u32, i64> = HashMap::new();
+    let mut of_worker: HashMap<u32, i64, Quick> = HashMap::default();
     let (mut first, mut behind) = (None, 0);
     for (at, came) in came_ps.iter().enumerate() {
         let Some(row) = evidence.join.first(at) else { continue };

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::cause::{COPIES, DEVICE_STOPPED, RESULTS_LOST, RESULTS_TO_SOME};
 use pktgen_core::record::PacketId;
 
+use crate::cause::{COPIES, DEVICE_STOPPED, RESULTS_LOST, RESULTS_TO_SOME};
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::frame::Quick;

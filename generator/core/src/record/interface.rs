@@ -46,6 +46,16 @@ impl InterfaceCounts {
         let missing = self.sent.saturating_sub(self.tx_packets);
         missing > self.sent / 100 && self.tx_dropped + self.tx_errors > 0
     }
+
+    /// Frames of the run that left there: others use the interface, too, and the kernel may have dropped some.
+    pub fn sent_of_run(&self) -> u64 {
+        if self.sent == 0 { self.tx_packets } else { self.sent.min(self.tx_packets) }
+    }
+
+    /// Frames that came there, of whatever use they were.
+    pub fn came(&self) -> u64 {
+        self.rx_packets.max(self.received)
+    }
 }
 
 impl fmt::Display for InterfaceCounts {
