@@ -1,8 +1,8 @@
 //! Conformance of devices that aggregate (docs/certify.md): carries out the clauses of a system on a bench, and says of each whether it holds.
 //!
 //! Clauses are listed by their systems ([`pktgen_engine::clause`]). A [`ProgramBench`] has a program in virtual time, a [`LockstepBench`] another process there, a [`WireBench`]
-//! whatever is at the other end of interfaces. [`certify`] carries clauses out; [`Certificate`] is what comes of it, [`methodology`] the
-//! page of all clauses.
+//! whatever is at the other end of interfaces. [`certify`] carries clauses out; [`Certificate`] is what comes of it, [`CertificateTable`] what
+//! comes of all runs of a sweep, [`methodology`] the page of all clauses.
 #![forbid(unsafe_code)]
 
 mod certificate;
@@ -17,6 +17,7 @@ mod program;
 mod progress;
 mod run;
 mod settings;
+mod table;
 mod trial;
 mod wires;
 
@@ -29,4 +30,5 @@ pub use program::ProgramBench;
 pub use progress::CertificateProgress;
 pub use run::{CertifyOptions, certify};
 pub use settings::CertifySettings;
+pub use table::{CertificateTable, CertifiedRun};
 pub use wires::WireBench;

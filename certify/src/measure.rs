@@ -23,11 +23,14 @@ const LATE_SHARE: u64 = 100;
 const LONGEST: Time = 100 * SECOND;
 const LONGER: i64 = 10;
 /// Shares of the throughput at which latency is measured, in percent.
-const SHARES: [u32; 3] = [10, 50, 90];
+pub(crate) const SHARES: [u32; 3] = [10, 50, 90];
 /// An overload, as a share of the highest rate without loss (RFC 2544, 26.5), and what follows it.
 const OVERLOAD: [f64; 2] = [1.1, 0.5];
 /// What is offered to clusters that share, as a share of the rate without loss of those that do not.
 const SHARING: f64 = 1.5;
+
+/// Shares of the throughput at which ages are measured, in percent.
+pub(crate) const AGED: [u32; 5] = [10, 50, 100, 150, 200];
 
 /// A number that was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,10 +56,6 @@ impl MeasuredNumber {
 
     /// As "lower_bound 123 contributions/s".
     pub fn words(&self) -> String {
-        let number = |value: f64| {
-            let digits = if value == value.trunc() || value.abs() >= 1000.0 { 0 } else { 3 };
-            format!("{value:.digits$}")
-        };
         let gap = if self.unit.is_empty() { "" } else { " " };
         match (self.value, &self.why) {
             (Some(value), None) => format!("{} {}{gap}{}", self.name, number(value), self.unit),
@@ -64,6 +63,12 @@ impl MeasuredNumber {
             (None, why) => format!("{} not decidable ({})", self.name, why.as_deref().unwrap_or("no value")),
         }
     }
+}
+
+/// A number as lines and tables have it.
+pub(crate) fn number(value: f64) -> String {
+    let digits = if value == value.trunc() || value.abs() >= 1000.0 { 0 } else { 3 };
+    format!("{value:.digits$}")
 }
 
 /// What came of a performance clause.
@@ -174,6 +179,7 @@ pub(crate) fn carry_out(
                 LoadMeasure::Latency => latency(maker, &plan, repeats, pps),
                 LoadMeasure::Overload => overload(maker, &plan, repeats, pps),
                 LoadMeasure::Isolation => isolation(maker, &plan, pps),
+                LoadMeasure::Age => ages(maker, &plan, repeats, pps),
                 _ => sharing(maker, &plan, pps),
             }
         }
@@ -575,6 +581,39 @@ fn sharing(maker: &mut TrialMaker, plan: &MeasurePlan, pps: f64) -> Result<Measu
         share("wrong", account.wrong),
     ];
     Ok(MeasureResult::judged(measured, all, None))
+}
+
+/// Age-of-Model of the clusters against the rate: the mean of all, and that of the cluster with the highest, over the repeats.
+fn ages(maker: &mut TrialMaker, plan: &MeasurePlan, repeats: u32, pps: f64) -> Result<MeasureResult> {
+    let (mut measured, mut all) = (Vec::new(), Vec::new());
+    for share in AGED {
+        let (rate, mut means, mut oldest, mut limit) = (pps * f64::from(share) / 100.0, Vec::new(), Vec::new(), None);
+        for draw in 0..repeats {
+            let phase = LoadPhase::rate(rate, plan.goal.trial_ps);
+            let trial = match maker.one(OfferedLoad { shares: true, ..OfferedLoad::of(phase, draw.into()) })? {
+                Ok(trial) => trial,
+                Err(stop) => return Ok(MeasureResult::stopped(stop, json!(all))),
+            };
+            all.push(said(Some(rate), &trial));
+            let ages = &trial.account.ages;
+            match trial.bench_limit {
+                Some(why) => limit = Some(why),
+                None if ages.is_empty() => limit = Some("nothing was sent for longer than an instant".to_owned()),
+                None => {
+                    means.push(ages.iter().sum::<f64>() / ages.len() as f64 / US as f64);
+                    oldest.push(ages.iter().copied().fold(0.0, f64::max) / US as f64);
+                }
+            }
+        }
+        for (name, values) in [("age", means), ("oldest", oldest)] {
+            let (name, count) = (format!("{name}_at_{share}"), values.len() as f64);
+            measured.push(match limit.clone().filter(|_| values.is_empty()) {
+                Some(why) => MeasuredNumber::none(name, "µs", why),
+                None => MeasuredNumber::of(name, values.iter().sum::<f64>() / count, "µs"),
+            });
+        }
+    }
+    Ok(MeasureResult::judged(measured, json!(all), None))
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ fn missed(repeats: u32) -> String {
 }
 
 /// Text in a cell of a table.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     printable(text).replace('|', "\\|").replace('<', "&lt;")
 }
 

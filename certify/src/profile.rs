@@ -5,6 +5,7 @@ use pktgen_core::units::Span;
 use pktgen_engine::clause::{Clause, LoadMeasure};
 use pktgen_realtime::run::SearchGoal;
 
+use crate::measure::{AGED, SHARES};
 use crate::settings::CertifySettings;
 
 /// Loads that a search tries at most, for estimates: doubling and halving.
@@ -113,11 +114,12 @@ impl MeasurePlan {
             None => 0,
             Some(LoadMeasure::Throughput) => LOADS * (self.goal.sum_ps + self.goal.sum_ps / trial.max(1) * wait),
             Some(LoadMeasure::Burst) => repeats * BURSTS * wait,
-            Some(LoadMeasure::Latency) => 3 * repeats * (trial + wait),
+            Some(LoadMeasure::Latency) => SHARES.len() as Time * repeats * (trial + wait),
             Some(LoadMeasure::Overload) => repeats * (2 * trial + wait),
             Some(LoadMeasure::Repeats) => repeats * wait,
             Some(LoadMeasure::Isolation) => 2 * (trial + wait),
             Some(LoadMeasure::Sharing) => trial + wait,
+            Some(LoadMeasure::Age) => AGED.len() as Time * repeats * (trial + wait),
         }
     }
 }

@@ -28,6 +28,9 @@ pub(crate) struct Certify {
     /// Run of a sweep whose settings count, by the name of its folder [default: the first]
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
+    /// A certificate for every run of the sweep, each in a folder of its own, and tables of what was measured
+    #[arg(long, conflicts_with = "run")]
+    pub(crate) all_runs: bool,
     /// What is carried out: correctness; quick: that twice and the throughput, about three minutes, which is no conformance; full: with
     /// performance, for as long as the RFCs say
     #[arg(long, value_name = "NAME", default_value = "correctness", value_parser = ["correctness", "quick", "full"])]

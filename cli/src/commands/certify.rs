@@ -1,12 +1,12 @@
 //! `pktgen certify`: does a device do what its protocol says? Clause by clause, with the frames that prove it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pktgen_certify::{
-    Certificate, CertificateProgress, CertifyOptions, CertifyProfile, CertifySettings, ClauseVerdict, LockstepBench,
-    MeasurePlan, ProgramBench, WireBench, certify, methodology,
+    Certificate, CertificateProgress, CertificateTable, CertifiedRun, CertifyOptions, CertifyProfile, CertifySettings,
+    ClauseVerdict, LockstepBench, MeasurePlan, ProgramBench, WireBench, certify, methodology,
 };
-use pktgen_core::config::Run;
+use pktgen_core::config::{Document, Run};
 use pktgen_core::time::SECOND;
 use pktgen_core::{Error, Result};
 use pktgen_engine::clause::{ClauseSuite, ProbeBench, ProbeGround};
@@ -14,7 +14,7 @@ use pktgen_realtime::capture::claim;
 use pktgen_realtime::plan::Plan;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::{self, Certify};
 use crate::commands::experiment::{OutFolder, load};
@@ -31,10 +31,19 @@ pub(super) fn run(args: Certify, ui: &Ui) -> Result<u8> {
         return Ok(0);
     };
     let document = load(&args::Experiment { experiment, set: args.set.clone() })?;
-    let mut own = document.clone();
-    let settings = CertifySettings::of(&mut own)?;
-    let experiment = Experiment::open(all(), document)?.launching(args.launch.allow_launch);
-    carry_out(&experiment, args, (settings, own.resolved_section("certify")), ui)
+    let experiment = Experiment::open(all(), document.clone())?.launching(args.launch.allow_launch);
+    let chosen = match (&args.run, args.all_runs) {
+        (_, true) => experiment.runs.iter().collect(),
+        (None, false) => vec![&experiment.runs[0]],
+        (name, false) => vec![experiment.choose(name.as_deref())?],
+    };
+    // All are checked before the first begins.
+    let one = |run| RunToCertify::new(&experiment, &document, run, &args);
+    let runs: Vec<_> = chosen.into_iter().map(one).collect::<Result<_>>()?;
+    match args.all_runs {
+        false => alone(&experiment, &runs[0], args.out.clone(), ui),
+        true => tabled(&experiment, &runs, args.out.clone(), ui),
+    }
 }
 
 fn list(suite: &'static ClauseSuite, ui: &Ui) {
@@ -48,68 +57,121 @@ fn list(suite: &'static ClauseSuite, ui: &Ui) {
     }
 }
 
-fn carry_out(experiment: &Experiment, args: Certify, settings: (CertifySettings, String), ui: &Ui) -> Result<u8> {
-    let run = match &args.run {
-        None => &experiment.runs[0],
-        name => experiment.choose(name.as_deref())?,
-    };
-    let plan = experiment.prepare(run)?;
-    let suite = suite(&plan, &experiment.name)?;
-    let (settings, said) = settings;
-    let seed = args.seed.unwrap_or(run.seed);
-    let repeats = args.repeats.or(settings.repeats);
-    let profiles = [CertifyProfile::Correctness, CertifyProfile::Quick, CertifyProfile::Full];
-    let profile = profiles.into_iter().find(|it| it.name() == args.profile).unwrap_or_default();
-    let mut certificate = Certificate {
-        suite: (suite.name, suite.version),
-        profile,
-        by: format!("pktgen {}", env!("CARGO_PKG_VERSION")),
-        device: device(&plan),
-        experiment: experiment.name.clone(),
-        seed,
-        config: format!("{}\n{said}", plan.spec.config.trim_end()),
-        notes: notes(&plan),
-        outcomes: Vec::new(),
-    };
-    let measures = MeasurePlan::new(profile, &settings, plan.spec.is_real_time());
-    let chosen = chosen(&args, repeats);
-    let (only, except) = (args.clause, args.except);
-    let mut options = CertifyOptions { seed, repeats, only, except, done: Vec::new(), profile, plan: measures };
-    options.check(suite)?;
-    let folder = OutFolder::of(args.out, &format!("certify-{}", experiment.name))?;
-    let (mut progress, done) = match CertificateProgress::is_in(&folder) {
-        true => CertificateProgress::resume(&folder, &certificate, &chosen, suite)?,
-        false => {
-            // Free again when the first file is there.
-            let _claim = claim(&folder)?;
-            (CertificateProgress::begin(&folder, &certificate, &chosen)?, Vec::new())
+/// A run, and what of the device it says is asked.
+struct RunToCertify<'a> {
+    run: &'a Run,
+    plan: Plan,
+    settings: CertifySettings,
+    options: CertifyOptions,
+    /// The flags that choose what is carried out.
+    chosen: String,
+    /// Without outcomes yet.
+    certificate: Certificate,
+}
+
+impl<'a> RunToCertify<'a> {
+    fn new(experiment: &Experiment, document: &Document, run: &'a Run, args: &Certify) -> Result<Self> {
+        let mut own = document.clone();
+        run.apply(&mut own)?;
+        let settings = CertifySettings::of(&mut own)?;
+        let plan = experiment.prepare(run)?;
+        let suite = suite(&plan, &experiment.name)?;
+        let seed = args.seed.unwrap_or(run.seed);
+        let repeats = args.repeats.or(settings.repeats);
+        let profiles = [CertifyProfile::Correctness, CertifyProfile::Quick, CertifyProfile::Full];
+        let profile = profiles.into_iter().find(|it| it.name() == args.profile).unwrap_or_default();
+        let certificate = Certificate {
+            suite: (suite.name, suite.version),
+            profile,
+            by: format!("pktgen {}", env!("CARGO_PKG_VERSION")),
+            device: device(&plan),
+            experiment: experiment.name.clone(),
+            seed,
+            config: format!("{}\n{}", plan.spec.config.trim_end(), own.resolved_section("certify")),
+            notes: notes(&plan),
+            outcomes: Vec::new(),
+        };
+        let measures = MeasurePlan::new(profile, &settings, plan.spec.is_real_time());
+        let (only, except) = (args.clause.clone(), args.except.clone());
+        let options = CertifyOptions { seed, repeats, only, except, done: Vec::new(), profile, plan: measures };
+        options.check(suite)?;
+        Ok(RunToCertify { run, plan, settings, options, chosen: chosen(args, repeats), certificate })
+    }
+
+    /// Carries it out in a folder, or goes on there; and what shows that it is under way.
+    fn carry_out(&self, experiment: &Experiment, folder: &Path, ui: &Ui) -> Result<(Certificate, CertificateProgress)> {
+        let (mut certificate, mut options) = (self.certificate.clone(), self.options.clone());
+        let suite = suite(&self.plan, &experiment.name)?;
+        let (mut progress, done) = match CertificateProgress::is_in(folder) {
+            true => CertificateProgress::resume(folder, &certificate, &self.chosen, suite)?,
+            false => {
+                // Free again when the first file is there.
+                let _claim = claim(folder)?;
+                (CertificateProgress::begin(folder, &certificate, &self.chosen)?, Vec::new())
+            }
+        };
+        if !done.is_empty() {
+            ui.note(&format!("note: {} clauses were carried out before and are kept", done.len()));
         }
-    };
-    if !done.is_empty() {
-        ui.note(&format!("note: {} clauses were carried out before and are kept", done.len()));
+        options.done = done;
+        let (mut bench, ground) = bench(experiment, &self.plan, self.run, folder, self.settings)?;
+        certificate.notes.extend((suite.before)(&ground));
+        certificate.notes.iter().for_each(|note| ui.note(&format!("note: {note}")));
+        if let Some(estimate) = options.estimate(suite, &ground) {
+            let seconds = (estimate as f64 / SECOND as f64).ceil();
+            ui.note(&format!(
+                "note: performance takes {seconds} s of the device's time at most, and correctness comes before"
+            ));
+        }
+        let bar = ui.spinner("certifying");
+        let outcomes = certify(suite, &ground, bench.as_mut(), &options, &mut |outcome| {
+            bar.set_message(outcome.line());
+            progress.keep(outcome)
+        });
+        bar.finish_and_clear();
+        certificate.outcomes = outcomes?;
+        certificate.write(folder)?;
+        Ok((certificate, progress))
     }
-    options.done = done;
-    let (mut bench, ground) = bench(experiment, &plan, run, &folder, settings)?;
-    certificate.notes.extend((suite.before)(&ground));
-    certificate.notes.iter().for_each(|note| ui.note(&format!("note: {note}")));
-    if let Some(estimate) = options.estimate(suite, &ground) {
-        let seconds = (estimate as f64 / SECOND as f64).ceil();
-        ui.note(&format!(
-            "note: performance takes {seconds} s of the device's time at most, and correctness comes before"
-        ));
-    }
-    let bar = ui.spinner("certifying");
-    let outcomes = certify(suite, &ground, bench.as_mut(), &options, &mut |outcome| {
-        bar.set_message(outcome.line());
-        progress.keep(outcome)
-    });
-    bar.finish_and_clear();
-    certificate.outcomes = outcomes?;
-    certificate.write(&folder)?;
+}
+
+/// One certificate.
+fn alone(experiment: &Experiment, run: &RunToCertify, out: Option<PathBuf>, ui: &Ui) -> Result<u8> {
+    let folder = OutFolder::of(out, &format!("certify-{}", experiment.name))?;
+    let (certificate, progress) = run.carry_out(experiment, &folder, ui)?;
     progress.end()?;
-    say(&certificate, ui)?;
+    say(&certificate, None, ui)?;
     ui.detail(&format!("certificate and evidence in {}", folder.display()));
     Ok(u8::from(!certificate.is_whole()))
+}
+
+/// A certificate for each run, and tables of all. Each stays under way until the tables are there, so that they go on if this is killed.
+fn tabled(experiment: &Experiment, runs: &[RunToCertify], out: Option<PathBuf>, ui: &Ui) -> Result<u8> {
+    let folder = OutFolder::of(out, &format!("certify-{}", experiment.name))?;
+    let under_way = |run: &RunToCertify| CertificateProgress::is_in(&folder.join(run.run.folder()));
+    if !runs.iter().any(under_way) {
+        drop(claim(&folder)?);
+    }
+    let (mut all, mut open) = (Vec::new(), Vec::new());
+    for (at, own) in runs.iter().enumerate() {
+        let name = own.run.folder();
+        ui.note(&format!("run {} of {}: {name}", at + 1, runs.len()));
+        let (certificate, progress) = own.carry_out(experiment, &folder.join(&name), ui)?;
+        say(&certificate, Some(&name), ui)?;
+        let mut labels = own.run.labels.clone();
+        labels.insert("seed".into(), own.run.seed.to_string());
+        all.push(CertifiedRun { name, labels, certificate });
+        open.push(progress);
+    }
+    let is_whole = all.iter().all(|run| run.certificate.is_whole());
+    let table = CertificateTable::new(all);
+    table.write(&folder)?;
+    open.into_iter().try_for_each(CertificateProgress::end)?;
+    if !ui.json() {
+        ui.result(table.page().trim_end());
+    }
+    ui.detail(&format!("certificates, certificates.md and measured.csv in {}", folder.display()));
+    Ok(u8::from(!is_whole))
 }
 
 /// What a reader must know of the bench.
@@ -174,16 +236,21 @@ fn device(plan: &Plan) -> String {
     }
 }
 
-fn say(certificate: &Certificate, ui: &Ui) -> Result<()> {
+/// What came of a run, which is named where there are several.
+fn say(certificate: &Certificate, run: Option<&str>, ui: &Ui) -> Result<()> {
+    let named = |mut object: Value| {
+        object["run"] = json!(run);
+        object.to_string()
+    };
     for outcome in &certificate.outcomes {
         match ui.json() {
-            true => ui.object(&schemas::CLAUSE_VERDICT, &outcome.to_json().to_string()),
+            true => ui.object(&schemas::CLAUSE_VERDICT, &named(outcome.to_json())),
             false if outcome.verdict == ClauseVerdict::NotApplicable => ui.detail(&outcome.line()),
             false => ui.result(&outcome.line()),
         }
     }
     match ui.json() {
-        true => ui.object(&schemas::CERTIFICATE, &certificate.to_json()?.to_string()),
+        true => ui.object(&schemas::CERTIFICATE, &named(certificate.to_json()?)),
         false => {
             ui.result(&certificate.summary());
             ui.result(&certificate.statement());

@@ -288,7 +288,7 @@ fn card(set: &[&str], clauses: &[&str]) -> (impl Fn(&str, &str) -> Option<f64>, 
 
 #[test]
 fn a_card_has_the_rate_of_its_link_and_the_bursts_of_its_slots() {
-    let all = ["olaf-throughput", "olaf-back-to-back", "olaf-latency", "olaf-recovery", "olaf-sharing"];
+    let all = ["olaf-throughput", "olaf-back-to-back", "olaf-latency", "olaf-recovery", "olaf-sharing", "olaf-age"];
     for (set, burst) in [(&[][..], 5.0), (&["target.slot_in_transmission=false"], 6.0)] {
         let (number, said) = card(set, &all);
         let get = |clause, name| number(clause, name).unwrap_or_else(|| panic!("no {name} of {clause}: {said}"));
@@ -301,8 +301,44 @@ fn a_card_has_the_rate_of_its_link_and_the_bursts_of_its_slots() {
         // A queue that is full empties at half the load in twice the time of its updates.
         let recovery = get("olaf-recovery", "longest");
         assert!(recovery <= 2.0 * burst * 1e6 / link, "{recovery}");
+        // Far below the throughput nothing waits: the age is half the time between updates of a cluster, and its way.
+        let (rate, clusters) = (0.1 * lower, 9.0);
+        let (gap, age) = (clusters / rate * 1e6, get("olaf-age", "age_at_10"));
+        assert!((age - gap / 2.0).abs() < 0.35 * gap, "{age} {gap}: {said}");
+        assert!(get("olaf-age", "age_at_50") < age && get("olaf-age", "oldest_at_10") >= age, "{said}");
         let names = ["unmerged", "merged", "replaced", "lost", "replaced_or_lost", "wrong"];
         let shares = names.map(|name| get("olaf-sharing", name));
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && shares[1] > 0.1 && shares[5] == 0.0, "{shares:?}");
     }
+}
+
+#[test]
+fn a_sweep_has_a_certificate_for_each_run_and_tables_of_what_was_measured() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, out) = (folder.path().join("card.toml"), folder.path().join("out"));
+    std::fs::write(&file, format!("{OLAF}\n[sweep.axes]\n\"target.queue\" = [\"olaf\", \"fifo\"]\n"))
+        .expect("writable");
+    let words = [file.to_str().expect("UTF-8"), "--json", "--all-runs", "--out", out.to_str().expect("UTF-8")];
+    let clauses = ["--clause", "olaf-throughput", "--clause", "olaf-age"];
+    let output = pktgen(&[], &[&["certify"], &words[..], &clauses].concat(), &[]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let runs = ["queue=olaf,seed=1", "queue=fifo,seed=1"];
+    let lines = text_lines(&output.stdout);
+    let named: Vec<_> = lines.iter().filter(|line| line["clause"] == "olaf-age").map(|line| &line["run"]).collect();
+    assert_eq!(named, runs);
+    assert!(runs.iter().all(|run| out.join(run).join("certificate.json").is_file()));
+    let text = std::fs::read_to_string(out.join("measured.csv")).expect("tables");
+    let age = |queue: &str| {
+        let line = text.lines().find(|line| line.contains(&format!("seed=1\",{queue},olaf-age,measured,age_at_200,")));
+        line.and_then(|line| line.split(',').nth(6)?.parse::<f64>().ok()).unwrap_or_else(|| panic!("{queue}: {text}"))
+    };
+    assert!(age("olaf") < age("fifo"), "{text}");
+    let page = std::fs::read_to_string(out.join("certificates.md")).expect("tables");
+    assert!(
+        page.contains("| target.queue | age_at_10, µs | ") && page.contains("](queue=fifo,seed=1/certificate.md)"),
+        "{page}"
+    );
+    // A table goes nowhere else, and one of its runs is not chosen besides.
+    let again = pktgen(&[], &[&["certify"], &words[..]].concat(), &[]).output().expect("it runs");
+    assert!(again.status.code() == Some(2) && said(&again).contains("not empty"), "{}", said(&again));
 }

@@ -21,6 +21,8 @@ pub enum LoadMeasure {
     Isolation,
     /// What becomes of updates of clusters whose workers share.
     Sharing,
+    /// How old the receiver's model is at rates below and above the throughput.
+    Age,
 }
 
 /// Frames at one rate.
@@ -164,6 +166,8 @@ pub struct LoadAccount {
     pub last_back: Option<Time>,
     /// From the last frame that a frame out needs to its arrival.
     pub latency: LatencySample,
+    /// Age-of-Model of each cluster over the schedule, in picoseconds; empty where nothing has an age.
+    pub ages: Vec<f64>,
 }
 
 impl LoadAccount {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use pktgen_core::age::Sawtooth;
 use pktgen_core::seed::mix;
 use pktgen_core::time::Time;
 use pktgen_engine::clause::{LoadAccount, LoadModel, LoadWorkers, OfferedLoad, ProbeGround, ProbeMemory};
@@ -41,7 +42,9 @@ struct Sender {
 
 /// A packet that left.
 struct Departure {
+    t: Time,
     cluster: usize,
+    is_right: bool,
     /// The first and the last update in it.
     first: u64,
     last: u64,
@@ -159,7 +162,23 @@ impl Updates {
         }
         let (first, last) =
             (all.iter().min().copied().unwrap_or_default(), all.iter().max().copied().unwrap_or_default());
-        self.departures.push(Departure { cluster, first, last });
+        self.departures.push(Departure { t, cluster, is_right, first, last });
+    }
+
+    /// Age-of-Model of each cluster that sent, from its first update to the end of the schedule: what left is as old as its newest update
+    /// (design §4).
+    fn ages(&self) -> Vec<f64> {
+        let end = self.load.length();
+        let mut ages = vec![Sawtooth::default(); self.members.len()];
+        for (age, members) in ages.iter_mut().zip(&self.members) {
+            let first = members.first().and_then(|first| self.sent.get(*first));
+            first.into_iter().for_each(|t| age.generated(*t));
+        }
+        let mut departures: Vec<_> = self.departures.iter().filter(|own| own.is_right && own.t <= end).collect();
+        departures.sort_by_key(|own| own.t);
+        departures.iter().for_each(|own| ages[own.cluster].delivered(own.t, self.sent[own.last as usize]));
+        ages.iter_mut().for_each(|age| age.advance(end));
+        ages.iter().filter_map(Sawtooth::mean).collect()
     }
 
     /// The next update of a cluster behind this one, if one was sent.
@@ -268,6 +287,7 @@ impl LoadWorkers for Updates {
         account.last_lost = last.and_then(|n| self.load.due(n as u64));
         account.unsent = account.offered - self.sent.len() as u64;
         self.tell_missing(&mut account);
+        account.ages = self.ages();
         account
     }
 

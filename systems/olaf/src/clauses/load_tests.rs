@@ -30,6 +30,8 @@ struct Waiting {
     cluster: usize,
     sender: usize,
     count: u64,
+    /// When its newest update was sent.
+    newest: Time,
     frame: Vec<u8>,
 }
 
@@ -42,6 +44,10 @@ struct Counting {
     merged: u64,
     replaced: u64,
     dropped: u64,
+    /// What left: when, of which cluster, and its newest update.
+    left: Vec<(Time, usize, Time)>,
+    /// When each cluster sent first.
+    first: Vec<Option<Time>>,
 }
 
 impl Counting {
@@ -58,11 +64,27 @@ impl Counting {
                     let sum = f32::from_le_bytes(old.frame[at..at + 4].try_into().unwrap()) + f32::from_le_bytes(*four);
                     old.frame[at..at + 4].copy_from_slice(&sum.to_le_bytes());
                 }
-                old.count += 1;
+                (old.count, old.newest) = (old.count + 1, new.newest);
             }
             None if waiting >= slots => self.dropped += 1,
             None => self.queue.push_back(new),
         }
+    }
+
+    /// Age-of-Model of each cluster up to `end`, by its definition: the time since the newest update that had left, from left to left.
+    fn ages(&self, end: Time) -> Vec<f64> {
+        let of = |(cluster, first): (usize, &Option<Time>)| {
+            let first = (*first)?;
+            let (mut area, mut now, mut newest) = (0.0, first, first);
+            let own = self.left.iter().filter(|(t, of, _)| *of == cluster && *t <= end);
+            for (t, newer) in own.map(|(t, _, newer)| (*t, *newer)).chain([(end, 0)]) {
+                let span = (t - now) as f64;
+                area += span * ((now - newest) as f64 + span / 2.0);
+                (now, newest) = (t, newest.max(newer));
+            }
+            (end > first).then(|| area / (end - first) as f64)
+        };
+        self.first.iter().enumerate().filter_map(of).collect()
     }
 
     fn start(&mut self, t: Time, service: Time) {
@@ -74,7 +96,7 @@ impl Counting {
 
 /// A trial by events, one after the other.
 fn trial(own: &mut Updates, slots: usize, service: Time) -> (LoadAccount, Counting) {
-    let mut card = Counting::default();
+    let mut card = Counting { first: vec![None; own.members.len()], ..Counting::default() };
     loop {
         let leaves = card.leaving.as_ref().map(|(t, _)| *t);
         match (own.next(), leaves) {
@@ -82,12 +104,14 @@ fn trial(own: &mut Updates, slots: usize, service: Time) -> (LoadAccount, Counti
                 let sender = own.sent.len() % own.senders.len();
                 let cluster = own.senders[sender].cluster;
                 let frame = own.send(t).1.to_vec();
-                card.arrive(Waiting { cluster, sender, count: 1, frame }, slots);
+                card.first[cluster].get_or_insert(t);
+                card.arrive(Waiting { cluster, sender, count: 1, newest: t, frame }, slots);
                 card.start(t, service);
             }
             (_, Some(t)) => {
                 let (_, update) = card.leaving.take().unwrap();
                 *(if update.count == 1 { &mut card.unmerged } else { &mut card.merged }) += update.count;
+                card.left.push((t, update.cluster, update.newest));
                 own.take(t, own.server, &update.frame);
                 card.start(t, service);
             }
@@ -107,6 +131,11 @@ proptest! {
         let (account, card) = trial(&mut own, slots, service_us * US);
         prop_assert_eq!((account.forwarded, account.merged), (card.unmerged, card.merged));
         prop_assert_eq!((account.wrong, account.unsent), (0, 0));
+        let ages = card.ages(5 * MS);
+        prop_assert_eq!(account.ages.len(), ages.len());
+        for (own, naive) in account.ages.iter().zip(&ages) {
+            prop_assert!((own - naive).abs() <= 1e-9 * naive, "{own} {naive}");
+        }
         // Nothing is told that was not so, and nothing is left out.
         prop_assert!(account.replaced <= card.replaced, "{} {}", account.replaced, card.replaced);
         prop_assert!(account.lost() <= card.dropped, "{} {}", account.lost(), card.dropped);

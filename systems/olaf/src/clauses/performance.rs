@@ -70,4 +70,16 @@ pub(super) static CLAUSES: &[Clause] = &[
         measure: Some(LoadMeasure::Sharing),
         ..LOADED
     },
+    Clause {
+        id: "olaf-age",
+        title: "age against rate",
+        rule: "Age-of-Model of the clusters at 10, 50, 100, 150 and 200 % of the throughput: what aggregation is for (§1).",
+        precondition: "olaf-throughput was measured in the same certificate",
+        stimulus: "trials of certify.trial, paced; all workers in turn, in a random order",
+        oracle: "a packet is as old as its newest update was when it was sent; from a cluster's first update to the end of the schedule",
+        repeats: 3,
+        error: "means over the repeats are stated",
+        measure: Some(LoadMeasure::Age),
+        ..LOADED
+    },
 ];
