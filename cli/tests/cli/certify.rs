@@ -367,10 +367,13 @@ fn our_card_conforms_in_virtual_time() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("card.toml"), OLAF).expect("writable");
     for (n, (set, exempt)) in [
-        (&[][..], &[][..]),
-        (&["target.reward_filter=false", "target.merged_reward=max"], &["olaf-reward-higher", "olaf-reward-lower"]),
-        (&["target.slot_in_transmission=false"], &[]),
-        (&["target.slots=8"], &["olaf-full", "olaf-full-merge"]),
+        (&[][..], &["olaf-output"][..]),
+        (
+            &["target.reward_filter=false", "target.merged_reward=max"],
+            &["olaf-output", "olaf-reward-higher", "olaf-reward-lower"],
+        ),
+        (&["target.slot_in_transmission=false"], &["olaf-output"]),
+        (&["target.slots=8"], &["olaf-output", "olaf-full", "olaf-full-merge"]),
     ]
     .into_iter()
     .enumerate()

@@ -1,8 +1,14 @@
 //! Clauses on updates that nothing happens to.
 
-use super::card::{Card, Sent, same};
+use super::card::{Card, Sent, same, update_bytes};
 use super::{BASE, few};
-use pktgen_engine::clause::{Clause, ClauseProbe, ProbeResult, ProbeStop};
+use pktgen_core::time::{Time, US};
+use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
+
+/// Updates that are sent at once to see how fast the output is.
+const AT_ONCE: usize = 4;
+/// Share of the time of all but one of them, in percent, that the output takes at least: it may count no bytes around a frame.
+const SPAN: Time = 85;
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -48,6 +54,18 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "the last update as it was sent",
         repeats: 3,
         probe: afterwards,
+        ..BASE
+    },
+    Clause {
+        id: "olaf-output",
+        title: "the output is no faster than it is said to be",
+        rule: "Updates leave one after the other at topology.rate, so those that come at once wait (§4): an output that is faster, or a way around the queue, leaves nothing to merge.",
+        precondition: "on wires; four clusters; room for two updates behind another one, at least",
+        exempt: |ground| few(ground, 4, 1).or_else(|| no_link(ground)),
+        stimulus: "an update of each of up to four clusters at once, as many as there are slots for",
+        observation: "the server's port, until the device is silent; not decidable if another number left",
+        oracle: "the last leaves no sooner behind the sending of the first than 85 % of the time of the others at topology.rate; no lateness of a host makes that shorter",
+        probe: output,
         ..BASE
     },
 ];
@@ -100,6 +118,38 @@ fn transmission(probe: &mut ClauseProbe) -> ProbeResult<()> {
     card.in_time()?;
     left.iter().zip(&both).enumerate().try_for_each(|(n, (left, expected))| same(n, left, expected))?;
     Card::new(probe).merges_at_all()
+}
+
+/// Why no link of a known rate is behind the output.
+fn no_link(ground: &ProbeGround) -> Option<String> {
+    ground.output.is_none().then(|| "in virtual time the output is as slow as it is by itself".into())
+}
+
+fn output(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    let count = card.clusters.len().min(AT_ONCE).min(1 + free(&card));
+    let one = card.probe.ground.busy(update_bytes(card.probe.ground)).unwrap_or_default();
+    if count < 3 {
+        return Err(ProbeStop::Undecidable(format!("there is room for {count} updates at once, and three are needed")));
+    }
+    let begun = card.probe.now();
+    let all: Vec<_> = card.clusters.clone().iter().take(count).map(|members| card.update(members[0])).collect();
+    card.send_all(&all)?;
+    let left = card.left(count)?;
+    let last = left.iter().map(|left| left.frame.t).max().filter(|_| left.len() == count);
+    let Some(last) = last else {
+        return Err(ProbeStop::Undecidable(format!("of {count} updates at once {} left", left.len())));
+    };
+    let least = one * (count as Time - 1) / 100 * SPAN;
+    if last - begun >= least {
+        return Ok(());
+    }
+    let what = format!("time from the first of {count} updates to the last one's departure");
+    Err(ClauseBreach::stop(
+        what,
+        format!("{} µs at least (topology.rate)", least / US),
+        format!("{} µs", (last - begun) / US),
+    ))
 }
 
 fn afterwards(probe: &mut ClauseProbe) -> ProbeResult<()> {

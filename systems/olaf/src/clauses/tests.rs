@@ -63,6 +63,8 @@ enum Defect {
     IgnoresLengths,
     AddsAnySize,
     PassesFirst,
+    HasTwiceTheRate,
+    NeverQueues,
 }
 
 /// Defects, and clauses that must find each.
@@ -98,6 +100,8 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::IgnoresLengths, &["olaf-lengths"]),
     (Defect::AddsAnySize, &["olaf-other-size"]),
     (Defect::PassesFirst, &["olaf-merge-first"]),
+    (Defect::HasTwiceTheRate, &["olaf-output"]),
+    (Defect::NeverQueues, &["olaf-output"]),
 ];
 
 #[derive(Debug, Clone)]
@@ -162,7 +166,12 @@ impl Naive {
             if self.is(Defect::ClearsReward) {
                 next.frame[HEAD..HEAD + 4].fill(0);
             }
-            self.leaving = Some((t + self.service, next));
+            let service = match self.defect {
+                Defect::HasTwiceTheRate => self.service / 2,
+                Defect::NeverQueues => 0,
+                _ => self.service,
+            };
+            self.leaving = Some((t + service, next));
         }
     }
 
@@ -357,18 +366,21 @@ fn ground() -> ProbeGround {
         workers: Arc::new(workers),
         server: Some(SERVER),
         late: 100 * MS,
-        output: None,
+        output: Some(link("1.4Mbps")),
         patience: 0,
         frame_bytes: 256,
         keys: Document::parse(&text, "test").unwrap(),
     }
 }
 
+/// A link of this rate behind the device.
+fn link(rate: &str) -> Link {
+    Link { from: 0, to: 1, rate: rate.parse().unwrap(), delay: 0, overhead: Size::from_bytes(0), slots: None }
+}
+
 /// The same on wires, behind a link of this rate.
 fn on_wires(rate: &str) -> ProbeGround {
-    let rate = rate.parse().unwrap();
-    let link = Link { from: 0, to: 1, rate, delay: 0, overhead: Size::from_bytes(0), slots: None };
-    ProbeGround { patience: US, output: Some(link), ..ground() }
+    ProbeGround { patience: US, output: Some(link(rate)), ..ground() }
 }
 
 /// All repeats of a clause; true if it holds.
@@ -492,9 +504,12 @@ fn clauses_of_what_a_device_is_not_said_to_have_do_not_apply() {
         (apply, why.unwrap_or_default())
     };
     let (apply, why) = with("forward", "fifo");
-    assert_eq!(apply, ["olaf-pass", "olaf-append"]);
+    assert_eq!(apply, ["olaf-pass", "olaf-append", "olaf-output"]);
     assert!(why.starts_with("target.queue = \"fifo\""), "{why}");
-    assert_eq!(with("olaf", "fifo").0, ["olaf-pass", "olaf-append", "olaf-ack-workers", "olaf-ack-model"]);
+    assert_eq!(
+        with("olaf", "fifo").0,
+        ["olaf-pass", "olaf-append", "olaf-output", "olaf-ack-workers", "olaf-ack-model"]
+    );
     assert!(with("olaf", "olaf").0.len() > 20);
 }
 
