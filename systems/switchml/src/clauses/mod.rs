@@ -18,7 +18,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "switchml",
     format: "switchml",
     layout: None,
-    version: 3,
+    version: 4,
     terms: &[
         ("contribution", "a packet of a worker with its values for one sum"),
         ("result", "a packet of the device with the sum of all workers of a job"),

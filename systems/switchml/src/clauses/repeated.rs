@@ -164,7 +164,8 @@ fn lost(probe: &mut ClauseProbe) -> ProbeResult<()> {
 fn restart(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let (done, old, result) = round(&mut switch)?;
-    let (with, without) = (switch.begin()?, switch.begin()?);
+    // A contribution to the other set of the first one's slot takes the worker's place in that sum away.
+    let (with, without) = (switch.begin_elsewhere(&done)?, switch.begin_elsewhere(&done)?);
     let (one, two) = (switch.parts(), switch.parts());
     let order = switch.any_order();
     let Some((worker, others)) = order.split_last() else { return Ok(()) };

@@ -107,6 +107,12 @@ impl<'p, 'a> Switch<'p, 'a> {
         }
     }
 
+    /// A new sum in another slot than this one's.
+    pub(super) fn begin_elsewhere(&mut self, than: &Spot) -> ProbeResult<Spot> {
+        let taken = than.slot;
+        self.begin_where(|_, slot| slot != taken)
+    }
+
     /// A new sum in a slot in which another job's next sum is in the same set.
     pub(super) fn begin_beside(&mut self, other: u16) -> ProbeResult<Spot> {
         let parity = |rounds: Option<u64>| rounds.map(|rounds| rounds % 2);

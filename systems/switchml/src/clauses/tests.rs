@@ -392,7 +392,7 @@ fn correctness() -> impl Iterator<Item = &'static Clause> {
 
 #[test]
 fn a_whole_switch_passes_every_clause_although_it_was_used_before() {
-    for seed in 0..5 {
+    for seed in 0..40 {
         let (mut switch, mut memory) = (naive(Defect::None), ProbeMemory::new());
         for clause in correctness() {
             assert!(holds(clause, &mut switch, &mut memory, seed), "{}", clause.id);
