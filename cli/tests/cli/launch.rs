@@ -375,8 +375,8 @@ fn nothing_is_left_when_pktgen_is_killed() {
         let set = [&DECLARED[..], &["workload.updates=1000"]].concat();
         let mut run =
             bench.command(&words, &set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-        // From before its first namespace until frames move; a fixed series of moments without a period.
-        std::thread::sleep(Duration::from_micros(1000 + (i * 7919) % 20 * 20_000));
+        // From before its first namespace until frames move, at moments that are drawn: the same ones each time.
+        std::thread::sleep(Duration::from_micros(1000 + pktgen_core::seed::mix(i) % 400_000));
         seen += u32::from(!bench.left().is_empty());
         run.kill().expect("it runs");
         run.wait().expect("it was killed");

@@ -39,6 +39,14 @@ pub(super) static CLAUSES: &[Clause] = &[
         ..ASIDE
     },
     Clause {
+        id: "olaf-truncated",
+        title: "what is left of a cut update is in no sum",
+        rule: "A frame that ends before the datagram that its lengths say is no update (RFC 791, RFC 768); the device drops it or passes it.",
+        stimulus: "two updates ahead; from two workers of each of two other clusters, updates that are cut at one place, with the lengths of whole ones; then an update of each cluster",
+        probe: truncated,
+        ..ASIDE
+    },
+    Clause {
         id: "olaf-other-size",
         title: "updates with other numbers of gradients are not added",
         rule: "An update with more or fewer gradients than the one of its cluster that waits is not added to it (ours: docs/olaf.md).",
@@ -52,15 +60,21 @@ pub(super) static CLAUSES: &[Clause] = &[
 /// Returns how many of the frames left.
 fn unharmed(probe: &mut ClauseProbe, make: impl Fn(&mut Card, &[u32]) -> ProbeResult<()>) -> ProbeResult<usize> {
     let mut card = Card::new(probe);
-    card.outermost_first();
-    card.congest()?;
-    let count = super::passing::free(&card).saturating_sub(1).clamp(1, 2);
-    let waiting: Vec<_> = card.clusters.iter().take(count).cloned().collect();
-    let updates: Vec<_> = waiting.iter().map(|members| card.update(members[0])).collect();
+    let (waiting, updates) = behind_two(&mut card)?;
     card.send_all(&updates)?;
     waiting.iter().try_for_each(|members| make(&mut card, members))?;
     card.leaves_whole(&updates)?;
     Ok(card.left_aside())
+}
+
+/// Two updates go ahead; clusters that are to wait behind them, and an update of each.
+fn behind_two(card: &mut Card) -> ProbeResult<(Vec<Vec<u32>>, Vec<Sent>)> {
+    card.outermost_first();
+    card.congest()?;
+    let count = super::passing::free(card).saturating_sub(1).clamp(1, 2);
+    let waiting: Vec<_> = card.clusters.iter().take(count).cloned().collect();
+    let updates = waiting.iter().map(|members| card.update(members[0])).collect();
+    Ok((waiting, updates))
 }
 
 fn unknown_source(probe: &mut ClauseProbe) -> ProbeResult<()> {
@@ -113,6 +127,21 @@ fn lengths(probe: &mut ClauseProbe) -> ProbeResult<()> {
     .map(drop)
 }
 
+fn truncated(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = Card::new(probe);
+    let (waiting, updates) = behind_two(&mut card)?;
+    for members in &waiting {
+        let lost = 4 * (1 + card.probe.below(card.lanes.saturating_sub(KNOWN_LANES).max(1)));
+        for worker in [members[1], members[0]] {
+            let mut frame = Card::frame(&card.update(worker));
+            frame.truncate(frame.len() - lost);
+            card.send_aside(worker, &frame)?;
+        }
+    }
+    card.send_all(&updates)?;
+    card.leaves_whole(&updates)
+}
+
 fn other_size(probe: &mut ClauseProbe) -> ProbeResult<()> {
     unharmed(probe, |card, members| {
         let lanes = card.lanes;
@@ -127,5 +156,7 @@ fn other_size(probe: &mut ClauseProbe) -> ProbeResult<()> {
     .map(drop)
 }
 
+/// Gradients that are left of a cut update at least: it is known again by them.
+const KNOWN_LANES: usize = 4;
 /// Where the UDP header of a frame begins.
 const UDP_HEADER_AT: usize = 34;

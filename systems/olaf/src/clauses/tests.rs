@@ -65,6 +65,7 @@ enum Defect {
     PassesFirst,
     HasTwiceTheRate,
     NeverQueues,
+    AddsCut,
 }
 
 /// Defects, and clauses that must find each.
@@ -102,6 +103,7 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::PassesFirst, &["olaf-merge-first"]),
     (Defect::HasTwiceTheRate, &["olaf-output"]),
     (Defect::NeverQueues, &["olaf-output"]),
+    (Defect::AddsCut, &["olaf-truncated"]),
 ];
 
 #[derive(Debug, Clone)]
@@ -292,10 +294,10 @@ fn merge(old: &mut Waiting, new: Waiting, defect: Defect) {
     }
 }
 
-/// Whether a frame's lengths are those of a datagram that fills it.
-fn agrees(frame: &[u8]) -> bool {
+/// Whether a frame's lengths are those of a datagram that fills it; of one that is cut, those of each other.
+fn agrees(frame: &[u8], may_be_cut: bool) -> bool {
     let said = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
-    said(16) + 14 == frame.len() && said(38) + 34 == frame.len()
+    said(16) == said(38) + 20 && (said(16) + 14 == frame.len() || may_be_cut && said(16) + 14 > frame.len())
 }
 
 impl ProbeWitness for Naive {}
@@ -315,10 +317,12 @@ impl ProbeBench for Naive {
         let first = self.is(Defect::AnyoneIsFirst).then_some(0);
         match worker_of(source_ip(&read), known) {
             _ if source_ip(&read) == SERVER_IP => self.ack(bytes),
-            worker if agrees(bytes) || self.is(Defect::IgnoresLengths) => match worker.or(first) {
-                Some(worker) => self.update(worker, &read),
-                None => self.out.push((self.now, SERVER, bytes.to_vec())),
-            },
+            worker if agrees(bytes, self.is(Defect::AddsCut)) || self.is(Defect::IgnoresLengths) => {
+                match worker.or(first) {
+                    Some(worker) => self.update(worker, &read),
+                    None => self.out.push((self.now, SERVER, bytes.to_vec())),
+                }
+            }
             _ => self.out.push((self.now, SERVER, bytes.to_vec())),
         }
         Ok(())
