@@ -42,7 +42,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "switchml-truncated",
         title: "truncated contributions take part in no sum",
         rule: "A contribution that is shorter than its size says changes nothing, whatever of it is there.",
-        stimulus: "contributions of all workers but one; that one's, cut within its header, its last values or all of them, with lengths to match; the last",
+        stimulus: "contributions of all workers but one; that one's, cut within its header, its last values or all of them, with lengths to match and, of the last, with those of a whole one; the last",
         probe: cuts,
         ..REFUSED
     },
@@ -130,9 +130,9 @@ fn strangers(switch: &mut Switch, _n: usize, spot: &Spot, part: &Part) -> Vec<Ve
     [0, 1, further].map(from).to_vec()
 }
 
-/// Cut in its header, at the end of its values, or anywhere in them.
+/// Cut in its header, at the end of its values, or anywhere in them; and there with the lengths of a whole one.
 fn cuts(probe: &mut ClauseProbe) -> ProbeResult<()> {
-    (0..3).try_for_each(|form| {
+    (0..4).try_for_each(|form| {
         refuse(probe, "a truncated contribution", |switch, n, spot, part| vec![truncated(switch, n, spot, part, form)])
     })
 }
@@ -146,7 +146,9 @@ fn truncated(switch: &mut Switch, n: usize, spot: &Spot, part: &Part, form: usiz
         _ => HEADER + switch.probe.below(whole - HEADER),
     };
     frame.truncate(HEAD + left);
-    refit(&mut frame, (WORKER_PORT, PORT));
+    if form < 3 {
+        refit(&mut frame, (WORKER_PORT, PORT));
+    }
     frame
 }
 
