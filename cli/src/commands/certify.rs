@@ -38,8 +38,11 @@ pub(super) fn run(args: Certify, ui: &Ui) -> Result<u8> {
         (name, false) => vec![experiment.choose(name.as_deref())?],
     };
     // All are checked before the first begins.
-    let one = |run| RunToCertify::new(&experiment, &document, run, &args);
-    let runs: Vec<_> = chosen.into_iter().map(one).collect::<Result<_>>()?;
+    let mut runs = Vec::new();
+    for run in chosen {
+        let named = |error| if args.all_runs { Error::config(format!("run {}: {error}", run.folder())) } else { error };
+        runs.push(RunToCertify::new(&experiment, &document, run, &args).map_err(named)?);
+    }
     match args.all_runs {
         false => alone(&experiment, &runs[0], args.out.clone(), ui),
         true => tabled(&experiment, &runs, args.out.clone(), ui),

@@ -338,7 +338,11 @@ fn a_sweep_has_a_certificate_for_each_run_and_tables_of_what_was_measured() {
         page.contains("| target.queue | age_at_10, µs | ") && page.contains("](queue=fifo,seed=1/certificate.md)"),
         "{page}"
     );
-    // A table goes nowhere else, and one of its runs is not chosen besides.
+    // All runs are checked before the first: the one that cannot be is named.
+    let wrong = [&words[..], &["--set", "sweep.axes={\"target.slots\"=[5,0]}"]].concat();
+    let refused = pktgen(&[], &[&["certify"], &wrong[..]].concat(), &[]).output().expect("it runs");
+    assert!(refused.status.code() == Some(2) && said(&refused).contains("run slots=0"), "{}", said(&refused));
+    // A table goes nowhere where anything is.
     let again = pktgen(&[], &[&["certify"], &words[..]].concat(), &[]).output().expect("it runs");
     assert!(again.status.code() == Some(2) && said(&again).contains("not empty"), "{}", said(&again));
 }
