@@ -147,7 +147,7 @@ fn output(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let what = format!("time from the first of {count} updates to the last one's departure");
     Err(ClauseBreach::stop(
         what,
-        format!("{} µs at least (topology.rate)", least / US),
+        format!("{} µs at least at topology.rate; less is a faster output or a way around the queue", least / US),
         format!("{} µs", (last - begun) / US),
     ))
 }
