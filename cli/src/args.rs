@@ -16,6 +16,7 @@ mod query;
 mod ranks;
 mod scale;
 mod target;
+mod tune;
 mod web_view;
 
 use std::path::PathBuf;
@@ -44,6 +45,7 @@ pub(crate) use query::Query;
 pub(crate) use ranks::Ranks;
 pub(crate) use scale::Scale;
 pub(crate) use target::{AllowLaunch, Target, TargetCommand};
+pub(crate) use tune::Tune;
 pub(crate) use web_view::WebView;
 
 /// Trace-driven benchmark harness and packet generator for in-network aggregation
@@ -121,6 +123,8 @@ pub(crate) enum Command {
     Calibrate(Calibrate),
     /// What this host can do, why not, and the remedy; changes nothing and sends nothing
     Doctor(Doctor),
+    /// The transport and settings with which this host sends fastest on an interface, or keeps deadlines best (docs/tune.md)
+    Tune(Tune),
     /// An experiment and a profile for a device, checked, in a folder: asks on a terminal, takes flags in scripts (docs/init.md)
     Init(Init),
     /// Why nothing, too little or wrong sums came back in a run: causes with their evidence, and where time went (docs/diagnose.md)

@@ -50,6 +50,7 @@ kinds! {
     TRACE_MADE = "trace_made" / 1, "a trace that `pktgen trace` made";
     TRACE_FIDELITY = "trace_fidelity" / 1, "a scaled trace held against its original: `pktgen trace check --against`";
     TRACE_INFO = "trace_info" / 1, "`pktgen trace info` and `check`";
+    TUNING = "tuning" / 1, "`pktgen tune`, tuning.json";
     VERIFICATION = "verification" / 1, "`pktgen verify`";
     VERIFIED_RATE = "verified_rate" / 1, "`pktgen verify --find max-rate`";
     WIRING = "wiring" / 1, "`pktgen place atro`";

@@ -191,6 +191,16 @@ pub(crate) fn live(progress: &Progress) -> String {
     text
 }
 
+/// Rows with columns of one width each.
+pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+    let widths: Vec<usize> = (0..N).map(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0)).collect();
+    let line = |row: &[String; N]| {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
 /// A flag that Ctrl-C sets; a second Ctrl-C ends the program at once.
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));

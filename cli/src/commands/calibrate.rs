@@ -21,7 +21,7 @@ use crate::args::Calibrate;
 use crate::commands::experiment::{OutFolder, load, open};
 use crate::commands::query::ANSWERS;
 use crate::schemas;
-use crate::ui::{Ui, stop_flag};
+use crate::ui::{Ui, aligned, stop_flag};
 
 pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
     let document = load(&args.experiment)?;
@@ -154,14 +154,4 @@ fn say(found: &Calibration, folder: &Path, ui: &Ui) {
     ui.result("");
     let (settings, each, folder) = (found.answer.settings, found.runs_each, folder.display());
     ui.result(&format!("{settings} settings, {each} runs each; {folder}/best.toml, {folder}/calibration.html"));
-}
-
-/// Rows with columns of one width each.
-fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
-    let widths: Vec<usize> = (0..N).map(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0)).collect();
-    let line = |row: &[String; N]| {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        cells.join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
 }

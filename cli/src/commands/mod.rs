@@ -37,6 +37,7 @@ mod shipped;
 mod target;
 mod tempo;
 mod trace;
+mod tune;
 mod verify;
 mod wrong;
 
@@ -68,6 +69,7 @@ pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
         Command::Init(args) => init::run(args, ui),
         Command::Diagnose(args) => diagnose::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),
+        Command::Tune(args) => tune::run(args, ui),
         Command::Device(args) => device::run(args, ui),
         Command::Dissector(args) => dissector::run(&args, ui),
         Command::List(args) => list::run(args, ui),

@@ -502,5 +502,16 @@ fn plants_find_their_place() {
                 fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{}: {file}: {e}", path.display()));
             assert_eq!(text.matches(old).count(), 1, "{}: {file}", path.display());
         }
+        // The tests that find it are those of a crate that there is.
+        let by: Vec<&str> = plant["by"].as_array().into_iter().flatten().filter_map(|word| word.as_str()).collect();
+        if let Some(at) = by.iter().position(|word| *word == "--test") {
+            let named = format!("tests/{}/main.rs", by[at + 1]);
+            let crates = ["cli".into()].into_iter().chain(
+                fs::read_dir(root().join("replay"))
+                    .expect("crates")
+                    .map(|entry| format!("replay/{}", entry.expect("an entry").file_name().display())),
+            );
+            assert!(crates.map(|own: String| root().join(own).join(&named)).any(|file| file.exists()), "{named}");
+        }
     }
 }

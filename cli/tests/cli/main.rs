@@ -71,5 +71,6 @@ mod system_wires;
 mod tempo;
 mod tidy;
 mod tool_captures;
+mod tune;
 mod verify;
 mod wires;

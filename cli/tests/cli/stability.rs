@@ -49,8 +49,8 @@ const MAPS: &[&str] = &[
 ];
 
 /// Kinds whose optional members depend on the host.
-const OF_HOST: [&str; 9] =
-    ["captured", "counted", "diagnosis", "finding", "rate", "rfc2544", "role", "stats", "wrong_packet"];
+const OF_HOST: [&str; 10] =
+    ["captured", "counted", "diagnosis", "finding", "rate", "rfc2544", "role", "stats", "tuning", "wrong_packet"];
 
 fn type_of(value: &Value) -> &'static str {
     match value {
@@ -364,9 +364,10 @@ fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
         [transport]\nkind = \"af_packet\"\nwait = \"block\"\ninterfaces = [\"x0\", \"\", \"\", \"x1\"]\n";
     all.write("raw.toml", raw);
     let tables = "--json -q replay raw.toml --out tables --find-rate --rfc2544 64 --trial 50ms --from 1000 --to 2000 --repeats 1";
+    let tune = "--json -q tune x0 --peer x1 --rounds 6 --trial 10ms --out tuned";
     let script = format!(
         "{own} && \"$0\" {init} && \"$0\" {count} --count-only && \"$0\" {count} --kind af_packet --out captured && \
-         {{ \"$0\" {check} dead.toml; \"$0\" {tables}; \"$0\" {check} started.toml; }}"
+         {{ \"$0\" {check} dead.toml; \"$0\" {tables}; \"$0\" {tune}; \"$0\" {check} started.toml; }}"
     );
     let inside = Command::new("unshare")
         .args(["-n", "-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_pktgen")])
@@ -378,7 +379,7 @@ fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
         Err(why) => why.to_string(),
     };
     skip(Need::Xdp, "the shape of captures and of launched devices", why);
-    left_out.extend(["captured", "counted", "device_start", "initiated", "rfc2544"]);
+    left_out.extend(["captured", "counted", "device_start", "initiated", "rfc2544", "tuning"]);
 }
 
 /// What a device does wrong.

@@ -225,13 +225,13 @@ fn datagrams_to_a_port_where_nothing_receives_end_the_run() {
     let sockets: Vec<_> = (0..4).map(|_| std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket")).collect();
     let names: Vec<_> = sockets.iter().map(|s| format!("\"{}\"", s.local_addr().expect("an address"))).collect();
     drop(sockets);
-    // Far more than leaves in two seconds as fast as possible.
-    let folder = folder(500_000, "");
+    // Far more than leaves in two seconds as fast as possible, several in one message too.
+    let folder = folder(5_000_000, "");
     let addresses = format!("transport.addresses=[{}]", names.join(","));
-    for (out, pacing) in [("paced", "deadlines"), ("top", "top")] {
-        let pacing = format!("transport.pacing={pacing}");
-        let args =
-            ["--role", "workers", "--set", "transport.kind=udp", "--set", &addresses, "--set", &pacing, "--out", out];
+    for (out, pacing, segmented) in [("paced", "deadlines", false), ("top", "top", false), ("segmented", "top", true)] {
+        let (pacing, segmented) = (format!("transport.pacing={pacing}"), format!("transport.segmented={segmented}"));
+        let set = ["transport.kind=udp", &addresses, &pacing, &segmented].map(|set| ["--set", set]).concat();
+        let args = [&["--role", "workers", "--out", out], &set[..]].concat();
         let mut command = Command::new("timeout");
         command.args(["-k", "5", &guard(), env!("CARGO_BIN_EXE_pktgen"), "replay", "x.toml"]).args(args);
         let output = command.current_dir(folder.path()).output().expect("it runs");

@@ -14,6 +14,7 @@ mod shard;
 mod simulated;
 mod study;
 mod summary;
+mod tune;
 mod wrong;
 
 use std::collections::{BTreeMap, HashSet};
@@ -58,6 +59,7 @@ use report_plan::{read_paper, read_report};
 pub use rfc2544::{Bench, Benchmark, BenchmarkPlan, Delays, LossAt, SizeRow};
 pub use shard::Share;
 pub use summary::{RoleSummary, Summary};
+pub use tune::{Tuned, TunedSetting, TuningPlan};
 pub use wrong::{PayloadNumber, WrongKind, WrongPacket, WrongPackets, WrongValue, wrong_packets};
 
 /// An experiment with its sweep unfolded.

@@ -373,7 +373,7 @@ impl Trials<'_> {
 }
 
 /// How long a trial is.
-fn trial_length(span: &str) -> Result<Time> {
+pub(super) fn trial_length(span: &str) -> Result<Time> {
     let length: Span = span.parse().map_err(|e| Error::config(format!("--trial {span}: {e}")))?;
     if length.ps() < MS {
         return Err(Error::config(format!("--trial {span}: a trial of less than 1ms says nothing; 2s is the default")));

@@ -56,6 +56,7 @@ pub(crate) use packet_socket::all_frames;
 pub(crate) use plan::QUEUES_MAX;
 pub use plan::{Fanout, Frames, Late, Pacing, RealTime, TransportPlan, Wait};
 pub use queues::Ports;
+pub(crate) use queues::to_send as queues_to_send;
 pub use sink::Sink;
 pub use stamps::Stamps;
 
@@ -86,6 +87,8 @@ pub struct Capabilities {
     pub attaches: bool,
     /// Whether it can work without copying.
     pub zero_copy: bool,
+    /// Whether several frames can be one message, which the kernel divides.
+    pub segments: bool,
     /// Whether it needs privileges.
     pub privileged: bool,
     /// Frames travel on cables with their heads, and so with any addresses; those of sockets are the host's.
@@ -107,6 +110,7 @@ impl Capabilities {
         stamps_sent: false,
         attaches: false,
         zero_copy: false,
+        segments: false,
         privileged: false,
         heads: true,
         in_process: false,

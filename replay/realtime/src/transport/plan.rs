@@ -121,6 +121,8 @@ pub struct TransportPlan {
     pub departures: Departures,
     /// af_xdp: the driver sends from and receives into our memory. An interface whose driver cannot is refused.
     pub zero_copy: bool,
+    /// udp: the kernel divides one message into datagrams that leave together and have one length.
+    pub segmented: bool,
     /// Cores of the threads that send and receive, in the order workers, device, server; none to let the kernel choose,
     /// or, where they spin, for one each.
     pub cores: Vec<usize>,
@@ -177,6 +179,8 @@ settings! {
         sent_stamps_every: u32 = 0;
         /// Lets the card read frames where they are made (`af_xdp`).
         zero_copy: bool = false;
+        /// Hands datagrams of one length that leave together to the kernel as one (`udp`).
+        segmented: bool = false;
         /// Cores that roles are pinned to.
         cores: Vec<u16> = [];
         /// Allows an interface that the default route goes over.
@@ -239,6 +243,7 @@ impl TransportPlan {
             sent_stamps_every: 0,
             departures: Departures::default(),
             zero_copy: false,
+            segmented: false,
             cores: Vec::new(),
             allow_default_route: false,
             allow_above_link: false,
@@ -283,6 +288,7 @@ impl TransportPlan {
                 stamps: stamps(kind, &mut section)?,
                 sent_stamps_every: sent_stamps(kind, &mut section)?,
                 zero_copy: zero_copy(kind, &mut section)?,
+                segmented: segmented(kind, &mut section)?,
                 cores: RealTime::cores(&mut section)?.into_iter().map(usize::from).collect(),
                 allow_default_route: RealTime::allow_default_route(&mut section)?,
                 allow_above_link: RealTime::allow_above_link(&mut section)?,
@@ -467,6 +473,16 @@ fn zero_copy(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
         needs(kind, &section.place("zero_copy"), &cannot, |kind| kind.capabilities().zero_copy)?;
     }
     Ok(zero_copy)
+}
+
+/// Whether the kernel is to divide messages. Refused where it would have no effect.
+fn segmented(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
+    let segmented = RealTime::segmented(section)?;
+    if segmented {
+        let cannot = format!(" = true: kind = \"{}\" hands over every frame by itself", kind.name());
+        needs(kind, &section.place("segmented"), &cannot, |kind| kind.capabilities().segments)?;
+    }
+    Ok(segmented)
 }
 
 /// Refuses what is asked at `place` of a kind that cannot do it, and names those that can.

@@ -127,6 +127,11 @@ pub(super) fn count(folder: &Path, interface: &str) -> Result<(u32, u32)> {
     Ok((of("rx-") as u32, of("tx-") as u32))
 }
 
+/// Queues that an interface sends from.
+pub(crate) fn to_send(interface: &str) -> Result<u32> {
+    count(Path::new("/sys/class/net"), interface).map(|(_, send)| send)
+}
+
 /// Whether threads may send from `queues` queues of an interface. It may have fewer of those than it receives by.
 pub(super) fn sends_from(folder: &Path, interface: &str, queues: u32) -> bool {
     count(folder, interface).is_ok_and(|(_, send)| send >= queues)

@@ -143,11 +143,28 @@ struct Marking {
     padding: u32,
 }
 
+/// Most bytes of the datagrams that one message is divided into: what UDP over IPv4 carries.
+const SEGMENTED_MAX: usize = 65_507;
+
+/// A control message that has a message divided into datagrams of so many bytes, of which the last may be shorter.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Dividing {
+    len: usize,
+    level: libc::c_int,
+    kind: libc::c_int,
+    bytes: u16,
+    padding: [u16; 3],
+}
+
 /// Message headers for `sendmmsg`, made once and used for every call.
 pub(crate) struct SendBatch {
     pieces: Box<[libc::iovec; BATCH]>,
     messages: Box<[libc::mmsghdr; BATCH]>,
     marking: Box<Marking>,
+    dividing: Box<[Dividing; BATCH]>,
+    /// Frames of one length go as one message, which the kernel divides (UDP).
+    segmented: bool,
 }
 
 // SAFETY: the pointers inside are written anew at the start of each call, from arguments that outlive it, and are never
@@ -161,7 +178,25 @@ impl SendBatch {
         let (piece, message): (libc::iovec, libc::mmsghdr) = unsafe { (mem::zeroed(), mem::zeroed()) };
         let (level, kind) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
         let marking = Marking { len: mem::offset_of!(Marking, padding), level, kind, flags: 0, padding: 0 };
-        SendBatch { pieces: Box::new([piece; BATCH]), messages: Box::new([message; BATCH]), marking: Box::new(marking) }
+        let len = mem::offset_of!(Dividing, padding);
+        let dividing = Dividing { len, level: libc::SOL_UDP, kind: libc::UDP_SEGMENT, bytes: 0, padding: [0; 3] };
+        SendBatch {
+            pieces: Box::new([piece; BATCH]),
+            messages: Box::new([message; BATCH]),
+            marking: Box::new(marking),
+            dividing: Box::new([dividing; BATCH]),
+            segmented: false,
+        }
+    }
+
+    /// The same of a UDP socket whose kernel divides messages.
+    pub fn segmented() -> Self {
+        SendBatch { segmented: true, ..SendBatch::new() }
+    }
+
+    /// Whether one message can be several frames.
+    pub(super) fn is_segmented(&self) -> bool {
+        self.segmented
     }
 
     /// Sends frames in order, without the first `skip` bytes of each, and returns how many the kernel took. One of them may be
@@ -175,7 +210,11 @@ impl SendBatch {
         for batch in frames.chunks(BATCH) {
             let here = mark.and_then(|(at, flags)| Some((at.checked_sub(taken)?, flags)));
             let mark = here.filter(|(at, _)| *at < batch.len());
-            let count = match self.submit(socket, batch, skip, mark) {
+            let sent = match (self.segmented, mark) {
+                (true, None) => self.submit_divided(socket, batch, skip),
+                _ => self.submit(socket, batch, skip, mark),
+            };
+            let count = match sent {
                 Err(error) if taken == 0 => return Err(error),
                 result => result.unwrap_or(0),
             };
@@ -185,6 +224,45 @@ impl SendBatch {
             }
         }
         Ok(taken)
+    }
+
+    /// Submits frames as few messages: runs of one length, which the kernel divides again. It takes a message whole or not at all.
+    fn submit_divided(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize) -> io::Result<usize> {
+        for (frame, piece) in frames.iter().zip(self.pieces.iter_mut()) {
+            let bytes = &frame[skip..];
+            *piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        }
+        let (mut at, mut count) = (0, 0);
+        while at < frames.len().min(BATCH) {
+            let run = run_of_one_length(&frames[at..], skip);
+            let header = &mut self.messages[count].msg_hdr;
+            header.msg_iov = &raw mut self.pieces[at];
+            header.msg_iovlen = run;
+            if run > 1 {
+                self.dividing[count].bytes = (frames[at].len() - skip) as u16;
+                header.msg_control = (&raw mut self.dividing[count]).cast();
+                header.msg_controllen = mem::size_of::<Dividing>();
+            }
+            (at, count) = (at + run, count + 1);
+        }
+        // SAFETY: the first `count` messages were just pointed at pieces of frames, all of which outlive the call, and at control messages
+        // of this value. The kernel reads all of these and writes only to the messages.
+        let taken = unsafe {
+            libc::sendmmsg(socket.as_raw_fd(), self.messages.as_mut_ptr(), count as _, libc::MSG_DONTWAIT as _)
+        };
+        let error = io::Error::last_os_error();
+        let whole = self.messages[..count].iter().take(taken.max(0) as usize).map(|message| message.msg_hdr.msg_iovlen);
+        let sent = whole.sum();
+        let first = self.messages[0].msg_hdr.msg_iovlen;
+        for message in &mut self.messages[..count] {
+            (message.msg_hdr.msg_control, message.msg_hdr.msg_controllen) = (ptr::null_mut(), 0);
+        }
+        match taken {
+            // Which frame is at fault is not known of a run: the first shows it by itself, or goes.
+            ..0 if first > 1 => self.submit(socket, &frames[..1], skip, None),
+            ..0 => Err(error),
+            _ => Ok(sent),
+        }
     }
 
     fn submit(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize, mark: Mark) -> io::Result<usize> {
@@ -215,11 +293,96 @@ impl SendBatch {
     }
 }
 
+/// How many frames, from the first on, can be one message: as long as the first, and one that is shorter at the end.
+fn run_of_one_length(frames: &[&[u8]], skip: usize) -> usize {
+    let length = frames[0].len() - skip;
+    let (mut run, mut bytes) = (1, length);
+    for frame in frames[1..].iter().take(BATCH - 1) {
+        let next = frame.len() - skip;
+        // An empty datagram would vanish.
+        if next > length || next == 0 || bytes + next > SEGMENTED_MAX {
+            break;
+        }
+        (run, bytes) = (run + 1, bytes + next);
+        if next < length {
+            break;
+        }
+    }
+    run
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
+
+    fn pair() -> (UdpSocket, UdpSocket) {
+        let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        a.connect(b.local_addr().unwrap()).unwrap();
+        b.set_nonblocking(true).unwrap();
+        set_buffer(b.as_fd(), SocketBuffer::Receive, 4 << 20).unwrap();
+        (a, b)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whatever their lengths are, datagrams arrive as frames without their heads, one each and in order, divided or not.
+        #[test]
+        fn divided_messages_are_the_datagrams(
+            lengths in prop::collection::vec(prop_oneof![Just(42usize), Just(298), Just(300), 42usize..1500], 1..200),
+        ) {
+            let frames: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(i, len)| vec![i as u8; *len]).collect();
+            let slices: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+            for mut batch in [SendBatch::new(), SendBatch::segmented()] {
+                let (a, b) = pair();
+                let mut sent = 0;
+                while sent < slices.len() {
+                    sent += batch.send(a.as_fd(), &slices[sent..], 42, None).unwrap();
+                }
+                let mut room = [0; 2000];
+                for frame in &frames {
+                    let len = b.recv(&mut room).unwrap();
+                    prop_assert_eq!(&room[..len], &frame[42..]);
+                }
+                prop_assert!(b.recv(&mut room).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_is_of_one_length_and_what_is_shorter_ends_it() {
+        let frames: Vec<Vec<u8>> = [100, 100, 80, 80, 90, 42, 42].iter().map(|len| vec![0; *len]).collect();
+        let slices: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+        let mut runs = Vec::new();
+        let mut at = 0;
+        while at < slices.len() {
+            runs.push(run_of_one_length(&slices[at..], 42));
+            at += runs[runs.len() - 1];
+        }
+        assert_eq!(runs, [3, 1, 1, 1, 1]);
+        let large = [&[0u8; 9042][..]; 20];
+        assert_eq!(run_of_one_length(&large, 42), SEGMENTED_MAX / 9000);
+    }
+
+    #[test]
+    fn the_frame_at_fault_is_found_in_a_run() {
+        let (a, b) = pair();
+        let large = vec![7; 70_000];
+        let small = vec![7; 50];
+        let mut frames: Vec<&[u8]> = vec![&small; 90];
+        frames[70] = &large;
+        frames[71] = &large;
+        let mut batch = SendBatch::segmented();
+        assert_eq!(batch.send(a.as_fd(), &frames, 42, None).unwrap(), 70);
+        let error = batch.send(a.as_fd(), &frames[70..], 42, None).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+        assert_eq!(batch.send(a.as_fd(), &frames[72..], 42, None).unwrap(), 18);
+        let mut room = [0; 2000];
+        assert_eq!(std::iter::repeat_with(|| b.recv(&mut room)).take_while(Result::is_ok).count(), 88);
+    }
 
     #[test]
     fn a_batch_stops_at_the_frame_that_is_at_fault() {

@@ -29,6 +29,7 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     frame_max: PAYLOAD_MAX + HEAD,
     stamps_received: true,
     stamps_sent: true,
+    segments: true,
     heads: false,
     ..Capabilities::CABLES
 };
@@ -101,7 +102,8 @@ fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: us
     plan.check_stamps(end)?;
     let (stamps, sampler) = (plan.stamps_at(end), Sampler::of(plan, end));
     let down = end == End::Workers;
-    let options = UdpOptions { stamps, down, ..UdpOptions::new(four[at], four[at ^ 1], heads) };
+    let options =
+        UdpOptions { stamps, down, segmented: plan.segmented, ..UdpOptions::new(four[at], four[at ^ 1], heads) };
     let mut wire = Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?;
     // Towards the workers no receiver may be left at the end.
     wire.answers = matches!(end, End::Workers | End::DeviceUp).then(Stall::of_answers);
@@ -144,6 +146,8 @@ pub(crate) struct UdpOptions {
     pub heads: Heads,
     /// Arriving frames go to workers.
     pub down: bool,
+    /// The kernel divides one message into the datagrams of one length.
+    pub segmented: bool,
 }
 
 impl UdpOptions {
@@ -151,8 +155,8 @@ impl UdpOptions {
     pub fn new(bind: SocketAddr, peer: SocketAddr, heads: Heads) -> Self {
         let (receive_buffer_bytes, send_buffer_bytes) = (8 << 20, 1 << 20);
         let stamps = Stamps::None;
-        let (payload_max, down) = (8994, false);
-        UdpOptions { bind, peer, payload_max, receive_buffer_bytes, send_buffer_bytes, stamps, heads, down }
+        let (payload_max, down, segmented) = (8994, false, false);
+        UdpOptions { bind, peer, payload_max, receive_buffer_bytes, send_buffer_bytes, stamps, heads, down, segmented }
     }
 }
 
@@ -179,8 +183,17 @@ pub struct Udp {
 impl Udp {
     /// Opens an end.
     pub fn open(options: UdpOptions) -> Result<Self> {
-        let UdpOptions { bind, peer, payload_max, receive_buffer_bytes, send_buffer_bytes, stamps, heads, down } =
-            options;
+        let UdpOptions {
+            bind,
+            peer,
+            payload_max,
+            receive_buffer_bytes,
+            send_buffer_bytes,
+            stamps,
+            heads,
+            down,
+            segmented,
+        } = options;
         if !(1..=PAYLOAD_MAX).contains(&payload_max) {
             return Err(Error::config(format!("UDP payloads up to {payload_max} bytes: 1 to {PAYLOAD_MAX} exist")));
         }
@@ -209,10 +222,21 @@ impl Udp {
             Ok((receive, send))
         };
         let (receive, send) = set_up().map_err(io_error("set up the UDP socket of", bind))?;
+        if segmented {
+            let asked = socket::set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, 0i32);
+            asked.map_err(|e| {
+                Error::Host(format!(
+                    "this host does not divide messages into datagrams (Linux 4.18 and later do): {e}; leave \
+                     transport.segmented out"
+                ))
+            })?;
+        }
+        let how = if segmented { ", divided by the kernel" } else { "" };
         let mode = format!(
-            "copy, sendmmsg and recvmmsg, receive buffer {receive} B ({asked} asked for), send buffer {send} B"
+            "copy, sendmmsg{how} and recvmmsg, receive buffer {receive} B ({asked} asked for), send buffer {send} B"
         );
-        let (outgoing, incoming) = (SendBatch::new(), ReceiveBatch::new(payload_max, stamps));
+        let outgoing = if segmented { SendBatch::segmented() } else { SendBatch::new() };
+        let incoming = ReceiveBatch::new(payload_max, stamps);
         let counters = WireCounters::default();
         let (stall, answers, sampler, drops_seen) = (Stall::new(), None, None, 0);
         Ok(Udp { socket, peer, outgoing, incoming, heads, down, sampler, counters, stall, answers, drops_seen, mode })
@@ -303,8 +327,9 @@ impl Wire for Udp {
                     if let Some(sampler) = &mut self.sampler {
                         sampler.sent(count, mark);
                     }
-                    // An answer to the first frame ends the call at the second, which consumes it.
-                    if count == 1 && whole > 1 && self.is_drained() {
+                    // An answer to the first message ends the call at the second, which consumes it.
+                    let first = if self.outgoing.is_segmented() { count } else { 1 };
+                    if count == first && whole > count && self.is_drained() {
                         self.suspect()?;
                     }
                     return Ok(self.submitted(count));

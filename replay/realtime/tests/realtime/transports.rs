@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 
 use pktgen_realtime::transport::{End, Wire};
 
-use crate::support::cases::{Case, LIVE, PACKET_BLOCKS, PACKET_CALLS, RING, UDP, XDP, carry, drain, send_all, two};
+use crate::support::cases::{
+    Case, LIVE, PACKET_BLOCKS, PACKET_CALLS, RING, UDP, UDP_SEGMENTED, XDP, carry, drain, send_all, two,
+};
 use crate::support::frames::{fill, number};
 use crate::support::kernel::held_by;
 use crate::support::namespace::{FOUR, any_program_attached, cables, in_namespace, ip};
@@ -40,6 +42,7 @@ fn rings_carry_every_frame_in_order() {
 #[test]
 fn udp_carries_every_frame_in_order() {
     carries(UDP);
+    carries(UDP_SEGMENTED);
 }
 
 #[test]
@@ -119,6 +122,7 @@ fn starves_and_recovers(case: Case) {
 #[test]
 fn a_full_udp_socket_counts_and_recovers() {
     starves_and_recovers(UDP);
+    starves_and_recovers(UDP_SEGMENTED);
 }
 
 #[test]
@@ -175,6 +179,7 @@ fn refuses_what_is_too_long(case: Case) {
 #[test]
 fn too_long_for_udp() {
     refuses_what_is_too_long(UDP);
+    refuses_what_is_too_long(UDP_SEGMENTED);
 }
 
 #[test]

@@ -16,17 +16,20 @@ pub struct Case {
     pub kind: &'static str,
     /// af_packet: by blocks instead of by calls.
     pub receive_ring: bool,
+    /// udp: the kernel divides messages.
+    pub segmented: bool,
     /// Frames that may be under way without one being lost: 256 fit the ring of a veth with a program.
     pub window: u64,
     /// A frame of this length is refused where the MTU is 1500.
     pub too_long: usize,
 }
 
-pub const RING: Case = Case { kind: "ring", receive_ring: false, window: 128, too_long: usize::MAX };
-pub const UDP: Case = Case { kind: "udp", receive_ring: false, window: 64, too_long: 70_000 };
-pub const PACKET_CALLS: Case = Case { kind: "af_packet", receive_ring: false, window: 512, too_long: 1600 };
+pub const RING: Case = Case { kind: "ring", receive_ring: false, segmented: false, window: 128, too_long: usize::MAX };
+pub const UDP: Case = Case { kind: "udp", window: 64, too_long: 70_000, ..RING };
+pub const UDP_SEGMENTED: Case = Case { segmented: true, ..UDP };
+pub const PACKET_CALLS: Case = Case { kind: "af_packet", window: 512, too_long: 1600, ..RING };
 pub const PACKET_BLOCKS: Case = Case { receive_ring: true, ..PACKET_CALLS };
-pub const XDP: Case = Case { kind: "af_xdp", receive_ring: false, window: 192, too_long: 1600 };
+pub const XDP: Case = Case { kind: "af_xdp", window: 192, too_long: 1600, ..RING };
 pub const LIVE: Case = Case { kind: "xdp_live", ..XDP };
 
 impl Case {
@@ -36,6 +39,7 @@ impl Case {
         let mut plan = TransportPlan::of(kind);
         plan.interfaces = FOUR.map(str::to_owned).to_vec();
         plan.receive_ring = self.receive_ring;
+        plan.segmented = self.segmented;
         // Frames are updates of OLAF.
         plan.heads = (pktgen_registry::all().workers[0].protocol().heads)(0);
         change(&mut plan);
