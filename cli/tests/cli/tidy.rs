@@ -13,6 +13,7 @@ const UNSAFE: &[&str] = &[
     "replay/realtime/src/clock/host.rs",
     "replay/realtime/src/driver/real_time/thread.rs",
     "replay/realtime/src/launch/kernel.rs",
+    "replay/realtime/src/run/large_pages.rs",
     "replay/simd/src/lanes.rs",
     "replay/realtime/src/lockstep/process.rs",
     "replay/realtime/src/transport/af_xdp.rs",

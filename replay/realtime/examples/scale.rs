@@ -15,7 +15,7 @@ use pktgen_core::{Error, Result};
 use pktgen_engine::driver::virtual_time::Simulation;
 use pktgen_engine::recorder::Recorder;
 use pktgen_realtime::clock::RunClock;
-use pktgen_realtime::run::Experiment;
+use pktgen_realtime::run::{Experiment, use_large_pages};
 use pktgen_registry::all;
 
 /// No records.
@@ -88,6 +88,9 @@ fn main() -> Result<()> {
     let plan = experiment.plan(&experiment.runs[0])?;
     let nodes = plan.parts.topology.nodes.len();
     let simulation = Simulation::new(plan.parts);
+    if nodes > 2000 {
+        use_large_pages();
+    }
     let planned = clock.now();
     let outcome = simulation.run(plan.spec.capture.until, &AtomicBool::new(false), &mut Nothing, &mut |_| {})?;
     let ran = clock.now() - planned;

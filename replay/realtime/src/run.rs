@@ -4,6 +4,7 @@ mod conclude;
 mod declared;
 mod find_rate;
 mod join;
+mod large_pages;
 mod launched;
 mod merge;
 mod ranks;
@@ -52,6 +53,7 @@ pub use find_rate::{
     search_trials,
 };
 pub use join::{Joined, is_shard, join};
+pub use large_pages::use_large_pages;
 pub use launched::DeviceCheck;
 pub use merge::{Merged, Skew, merge};
 pub use ranks::{Instant, LaunchedRank, Meeting, RankCrew, RankFlag};

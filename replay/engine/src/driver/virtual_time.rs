@@ -85,6 +85,8 @@ pub struct Simulation {
     faults: Option<LinkFaults>,
     /// Only where links have faults.
     faults_slot: u32,
+    /// Frames that a host which does not react gets at once. Of many hosts each gets few: their buffers are held as long as the slowest one's.
+    burst: usize,
     /// What hosts and devices know.
     facts: Facts,
     /// A device is another process: it keeps no books, and the account is settled from the records.
@@ -126,6 +128,9 @@ pub struct Outcome {
     /// Buffers that were not released although nothing was in flight: a defect.
     pub leaked: usize,
 }
+
+/// Frames that hosts which do not react have not got yet, at most.
+const HELD_MAX: usize = 4096;
 
 /// Events between two looks at the stop flag and the progress bar.
 const CHECK_EVERY: u64 = 1 << 14;
@@ -172,6 +177,7 @@ impl Simulation {
         remote::add_slots(&mut places, &mut slots);
         let mut simulation = Simulation {
             calendar: Calendar::new(slots.len()),
+            burst: (HELD_MAX / lines.iter().filter(|line| line.lazy).count().max(1)).clamp(1, BURST),
             places,
             lines,
             slots,
@@ -551,7 +557,7 @@ impl Simulation {
             let line = &mut self.lines[link as usize];
             if line.lazy {
                 line.frames.push_back(frame);
-                if line.frames.len() >= BURST && frame.t <= self.until {
+                if line.frames.len() >= self.burst && frame.t <= self.until {
                     self.workers.on_burst(line.to, line.frames.make_contiguous(), &mut self.pool, &mut self.host);
                     line.frames.clear();
                 }

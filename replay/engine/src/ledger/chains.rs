@@ -11,8 +11,10 @@ const END: u32 = u32::MAX;
 /// A packet under way: the chain of its members.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Group {
-    pub first: u32,
+    first: u32,
     last: u32,
+    /// Where its sum is kept.
+    pub place: u32,
     pub count: u32,
     pub elements: u16,
     /// Sums cannot be followed: members have different lengths.
@@ -26,6 +28,9 @@ pub(super) struct Chains {
     members: Vec<PacketId>,
     next: Vec<u32>,
     free: Vec<u32>,
+    /// Places of sums: how many there are, and those that no packet under way has.
+    places: u32,
+    free_places: Vec<u32>,
 }
 
 /// What a row of the books does to a packet under way.
@@ -55,10 +60,17 @@ impl Step {
 
 impl Chains {
     pub(super) fn new(workers: usize) -> Self {
-        Chains { groups: Table::new(workers), members: Vec::new(), next: Vec::new(), free: Vec::new() }
+        Chains {
+            groups: Table::new(workers),
+            members: Vec::new(),
+            next: Vec::new(),
+            free: Vec::new(),
+            places: 0,
+            free_places: Vec::new(),
+        }
     }
 
-    /// A packet is under way; returns its number as a member, and whether it was not under way before.
+    /// A packet is under way; returns where its sum is kept, and whether it was not under way before.
     #[inline]
     pub(super) fn open(&mut self, packet: PacketId, elements: u16) -> (u32, bool) {
         let member = match self.free.pop() {
@@ -71,14 +83,18 @@ impl Chains {
         };
         self.members[member as usize] = packet;
         self.next[member as usize] = END;
-        let group = Group { first: member, last: member, count: 1, elements, broken: false };
-        (member, self.groups.insert(packet, group))
+        let place = self.free_places.pop().unwrap_or_else(|| {
+            self.places += 1;
+            self.places - 1
+        });
+        let group = Group { first: member, last: member, place, count: 1, elements, broken: false };
+        (place, self.groups.insert(packet, group))
     }
 
-    /// Most members that there were at once.
+    /// Most packets that were under way at once.
     #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.members.len()
+    pub(super) fn places(&self) -> usize {
+        self.places as usize
     }
 
     /// The group of a packet that is under way.
@@ -87,10 +103,13 @@ impl Chains {
         self.groups.get_mut(packet).map(|group| *group)
     }
 
-    /// `packet`'s members join those of `out`; returns both groups as they were, or none if one is not under way.
+    /// `packet`'s members join those of `out`; returns both groups as they were, or none if one is not under way. The place of the
+    /// first one's sum is as it was until the next packet is under way.
     #[inline]
     pub(super) fn join(&mut self, packet: PacketId, out: Option<PacketId>) -> Option<(Group, Group)> {
-        let (part, out) = (self.groups.remove(packet)?, out?);
+        let part = self.groups.remove(packet)?;
+        self.free_places.push(part.place);
+        let out = out?;
         let sum = self.groups.get_mut(out)?;
         let before = *sum;
         self.next[sum.last as usize] = part.first;
@@ -104,6 +123,7 @@ impl Chains {
     #[inline]
     pub(super) fn end(&mut self, packet: PacketId, mut each: impl FnMut(PacketId, bool)) -> bool {
         let Some(group) = self.groups.remove(packet) else { return false };
+        self.free_places.push(group.place);
         let alone = group.count == 1;
         let mut member = group.first;
         while member != END {

@@ -1,5 +1,5 @@
-//! Updates: gradients that devices add up in their books' order. A sum is kept where its first member's gradients were, and
-//! compared bit for bit with what arrives.
+//! Updates: gradients that devices add up in their books' order. The sum of what travels as one is kept in one place, which the next packet
+//! has when it has arrived or joined another, and compared bit for bit with what arrives.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -24,7 +24,7 @@ enum Departed {
 /// The account of updates.
 pub(super) struct Updates {
     chains: Chains,
-    /// Gradients of members, by their number.
+    /// Sums of packets under way, by their place.
     values: Vec<f32>,
     stride: usize,
     /// The goal of the run, if it has one.
@@ -51,10 +51,10 @@ impl Updates {
     #[inline]
     pub(super) fn sent(&mut self, packet: PacketId, gradients: &[u8], counts: &mut FateCounts) {
         let (numbers, _) = gradients.as_chunks::<4>();
-        let (member, fresh) = self.chains.open(packet, numbers.len().min(self.stride) as u16);
-        let start = member as usize * self.stride;
-        if self.values.len() < self.chains.len() * self.stride {
-            self.values.resize(self.chains.len() * self.stride, 0.0);
+        let (place, fresh) = self.chains.open(packet, numbers.len().min(self.stride) as u16);
+        let start = place as usize * self.stride;
+        if self.values.len() < self.chains.places() * self.stride {
+            self.values.resize(self.chains.places() * self.stride, 0.0);
         }
         for (value, bytes) in self.values[start..start + self.stride].iter_mut().zip(numbers) {
             *value = f32::from_le_bytes(*bytes);
@@ -77,7 +77,7 @@ impl Updates {
 
     /// The sum of one group becomes part of another's.
     fn add(&mut self, sum: Group, part: Group) {
-        let (a, b) = (sum.first as usize * self.stride, part.first as usize * self.stride);
+        let (a, b) = (sum.place as usize * self.stride, part.place as usize * self.stride);
         let (low, high) = self.values.split_at_mut(a.max(b));
         let (into, from) = if a < b { (&mut low[a..], &high[..]) } else { (&mut high[..], &low[b..]) };
         for (s, p) in into.iter_mut().zip(from).take(usize::from(sum.elements)) {
@@ -88,7 +88,7 @@ impl Updates {
     /// What a group is the sum of.
     #[inline]
     fn sum(&self, group: Group) -> &[f32] {
-        let start = group.first as usize * self.stride;
+        let start = group.place as usize * self.stride;
         &self.values[start..start + usize::from(group.elements)]
     }
 

@@ -9,6 +9,7 @@ use pktgen_workload::workload::Source;
 
 use super::Task;
 use super::conclude::conclude;
+use super::large_pages::use_large_pages;
 use super::real::settle_outcome;
 use crate::capture::{Records, RunDir, write_manifest};
 use crate::driver::real_time::Progress;
@@ -18,6 +19,9 @@ use crate::target::remote::Remote;
 
 /// A device of another process, at its node.
 type Coupling = Option<(NodeId, Box<dyn Remote>)>;
+
+/// What so many nodes consist of is in the caches, or nearly.
+const NODES_SMALL: usize = 2000;
 
 /// A worker's backlog is recorded when it is made, with the later times at which it leaves: all that was sent is settled before what
 /// arrived.
@@ -42,7 +46,11 @@ pub(super) fn run(
 ) -> Result<()> {
     let (until, records) = (plan.spec.capture.until, plan.spec.capture.records);
     let has_books = remote.is_none();
+    let is_large = plan.parts.topology.nodes.len() > NODES_SMALL;
     let simulation = Simulation::beside(plan.parts, remote);
+    if is_large {
+        use_large_pages();
+    }
     let mut told = |sent| (task.progress)(Progress { sent, ..Progress::default() });
     let mut outcome = simulation.run(until, task.stop, &mut recorder, &mut told)?;
     manifest.uses_chance = drawn() != before;
