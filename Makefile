@@ -24,7 +24,7 @@ test: tools
 
 # The unit tests of all crates, without waiting for wires, files or processes.
 check:
-	$(CARGO) test $(RELEASE) --workspace --lib
+	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --lib
 
 # With captures by libpcap where it is installed: one compilation. That a build without it compiles, `lint` asks.
 test-all: build lint
@@ -40,7 +40,7 @@ test-all: build lint
 
 # Every config at a small scale, and files of older versions, against what is kept: docs/dump.md. UPDATE_FENCE=1 writes that anew.
 fence:
-	$(CARGO) test $(RELEASE) --workspace --test cli fence::
+	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --test cli fence::
 
 # Does the fence find changes? Plants one after the other in a scratch copy, which it builds.
 fence-check:

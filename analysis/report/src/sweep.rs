@@ -4,6 +4,7 @@
 //! A single run dir is a sweep of one.
 
 pub mod data;
+mod gather;
 pub mod kept;
 pub(crate) mod settings;
 
@@ -30,6 +31,7 @@ use crate::picture::states;
 use crate::sweep::kept::Depth;
 use crate::{baseline, group};
 use data::{GoalSummary, Labels, PointSummary, RunMade, RunSummary, SweepData, without_variant};
+use gather::gathered;
 
 impl SweepData {
     /// Reads and analyses the sweep (or the single run) in `dir`; `progress` is called with the
@@ -138,11 +140,11 @@ fn below(dir: &Path, run: &SweepRun) -> Result<Listed> {
     }
 }
 
-/// The `sweep.json` of `dir`; none if it has none. With `no_verify` whatever its digest says.
+/// The `sweep.json` of `dir`, or what it would say of the runs in its folders; none of a run dir. With `no_verify` whatever its digest says.
 pub fn read_sweep(dir: &Path, no_verify: bool) -> Result<Option<SweepManifest>> {
     let path = dir.join("sweep.json");
     if !path.exists() {
-        return Ok(None);
+        return if dir.join("manifest.json").exists() || !dir.is_dir() { Ok(None) } else { gathered(dir, no_verify) };
     }
     let listed = |sweep: &SweepManifest| sweep.runs.iter().any(|run| run.manifest.is_some());
     let mut manifest: SweepManifest = read_sealed(&path, "a sweep", no_verify, listed)?;
@@ -160,7 +162,9 @@ fn read_manifest(dir: &Path, no_verify: bool) -> Result<SweepManifest> {
         return Ok(sweep);
     }
     if !dir.join("manifest.json").exists() {
-        return Err(Error::data(dir, "it has neither sweep.json nor manifest.json: it is no run dir and no sweep"));
+        let what =
+            "it has neither sweep.json nor manifest.json, and no folder in it has: it is no run dir and no sweep";
+        return Err(Error::data(dir, what));
     }
     let run: Manifest = read_json(&dir.join("manifest.json"), "a run dir")?;
     let labels: Labels = run.labels.into_iter().filter(|(axis, _)| axis != "seed").collect();

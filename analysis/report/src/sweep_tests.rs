@@ -378,7 +378,7 @@ fn bad_sweeps_are_named() {
         }
         SweepData::open(dir.path(), &mut |_, _| {}).unwrap_err().to_string()
     };
-    assert!(fails(None).contains("neither sweep.json nor manifest.json"));
+    assert!(fails(None).contains("neither sweep.json nor manifest.json, and no folder in it has"));
     assert!(fails(Some("{")).contains("not JSON"));
     assert!(fails(Some("{\"version\":1}")).contains("does not describe a sweep"));
     let text = r#"{"version":1,"experiment":"","about":"","axes":[],"runs":[],"report":{"metrics":[],"baseline":null,"fitted":[],"notes":[]},"paper":[]}"#;
@@ -386,6 +386,40 @@ fn bad_sweeps_are_named() {
     assert!(fails(Some(&text.replace("\"version\":1", "\"version\":99"))).contains("version 99 is newer than 2"));
     let gone = text.replace("\"runs\":[]", "\"runs\":[{\"dir\":\"gone\",\"labels\":{},\"seed\":1}]");
     assert!(fails(Some(&gone)).contains("gone: the run never began"), "{}", fails(Some(&gone)));
+}
+
+/// Runs that somebody looped over are one sweep, with an axis for what was set differently.
+#[test]
+fn runs_in_the_folders_of_a_folder_are_a_sweep() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str, seed: u64, overrides: &[&str]| {
+        small_run(true, 1_000).write(&folder.path().join(name));
+        let path = folder.path().join(name).join("manifest.json");
+        let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        manifest["seed"] = seed.into();
+        manifest["overrides"] = overrides.into();
+        std::fs::write(&path, manifest.to_string()).unwrap();
+    };
+    run("a", 1, &["target.slots=4", "x=1", "sweep.seeds=1"]);
+    run("b", 2, &["target.slots=4", "x=1", "sweep.seeds=2"]);
+    run("c", 1, &["x=1"]);
+    std::fs::create_dir(folder.path().join("notes")).unwrap();
+    let sweep = open(folder.path());
+    assert_eq!(sweep.manifest.axes, [("target.slots".to_owned(), vec!["4".to_owned(), "as written".to_owned()])]);
+    assert_eq!(sweep.manifest.overrides, ["x=1"]);
+    assert_eq!(sweep.points.iter().map(|point| point.runs.len()).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(run_dirs(folder.path(), false).unwrap().len(), 3);
+    run("d", 1, &["x=1"]);
+    let refused = |what: &str| {
+        let why = SweepData::open(folder.path(), &mut |_, _| {}).unwrap_err().to_string();
+        assert!(why.contains(what), "{why}");
+    };
+    refused("c and d are the same point with the same seed, 1");
+    let path = folder.path().join("d/manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    manifest["experiment"] = "another".into();
+    std::fs::write(&path, manifest.to_string()).unwrap();
+    refused("several experiments: a is of");
 }
 
 #[test]

@@ -1,0 +1,86 @@
+//! A folder of run dirs without a sweep.json: those who loop over seeds or settings themselves have one. Its runs are those of the folders in
+//! it, and what was set differently for them is an axis.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use pktgen_core::record::SweepManifest;
+use pktgen_core::{Error, Result};
+
+use super::read_manifest;
+
+/// Keys that say which runs there are, and not how they are.
+const OF_SEEDS: [&str; 2] = ["seed", "sweep.seeds"];
+/// The value of a key that was set for other runs only.
+const AS_WRITTEN: &str = "as written";
+
+/// The runs of the folders in `dir` as one sweep; none if no folder in it has runs.
+pub(super) fn gathered(dir: &Path, no_verify: bool) -> Result<Option<SweepManifest>> {
+    let entries = std::fs::read_dir(dir).map_err(Error::io("read folder", dir))?;
+    let has_runs = |path: &Path| ["sweep.json", "manifest.json"].iter().any(|name| path.join(name).is_file());
+    let mut folders: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|path| has_runs(path)).collect();
+    folders.sort();
+    let mut parts = Vec::new();
+    for folder in &folders {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        parts.push((name, read_manifest(folder, no_verify)?));
+    }
+    let Some((first, whole)) = parts.first() else { return Ok(None) };
+    if let Some((other, part)) = parts.iter().find(|(_, part)| part.experiment != whole.experiment) {
+        return Err(Error::data(
+            dir,
+            format!(
+                "it has runs of several experiments: {first} is of {}, {other} of {}; name the folders of one",
+                whole.experiment, part.experiment
+            ),
+        ));
+    }
+    joined(dir, parts).map(Some)
+}
+
+fn joined(dir: &Path, parts: Vec<(String, SweepManifest)>) -> Result<SweepManifest> {
+    let sets: Vec<BTreeMap<String, String>> = parts.iter().map(|(_, part)| settings(&part.overrides)).collect();
+    let differ = |key: &&String| sets.iter().any(|set| set.get(*key) != sets[0].get(*key));
+    let mut keys: Vec<String> = sets.iter().flat_map(BTreeMap::keys).filter(differ).cloned().collect();
+    keys.sort();
+    keys.dedup();
+    let shared = |text: &String| parts.iter().all(|(_, part)| part.overrides.contains(text));
+    let overrides = parts[0].1.overrides.iter().filter(|text| shared(text)).cloned().collect();
+    let mut whole = SweepManifest { overrides, axes: Vec::new(), runs: Vec::new(), ..parts[0].1.clone() };
+    for ((name, part), set) in parts.into_iter().zip(&sets) {
+        for run in part.runs {
+            let mut run = run;
+            let own: PathBuf = Path::new(&name).join(&run.dir).components().collect();
+            run.dir = own.to_string_lossy().into_owned();
+            let of = |key: &String| set.get(key).cloned().unwrap_or_else(|| AS_WRITTEN.to_owned());
+            run.labels.extend(keys.iter().map(|key| (key.clone(), of(key))));
+            if let Some(same) = whole.runs.iter().find(|known| known.labels == run.labels && known.seed == run.seed) {
+                let (a, b, seed) = (&same.dir, &run.dir, run.seed);
+                return Err(Error::data(
+                    dir,
+                    format!(
+                        "{a} and {b} are the same point with the same seed, {seed}; move one away, or name the folders apart"
+                    ),
+                ));
+            }
+            for (axis, value) in &run.labels {
+                let known = whole.axes.iter().position(|(known, _)| known == axis).unwrap_or_else(|| {
+                    whole.axes.push((axis.clone(), Vec::new()));
+                    whole.axes.len() - 1
+                });
+                if !whole.axes[known].1.contains(value) {
+                    whole.axes[known].1.push(value.clone());
+                }
+            }
+            whole.runs.push(run);
+        }
+    }
+    Ok(whole)
+}
+
+/// What was set beside the experiment's file, but for seeds.
+fn settings(overrides: &[String]) -> BTreeMap<String, String> {
+    let pairs = overrides.iter().filter_map(|text| text.split_once('='));
+    let own = pairs.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
+    own.filter(|(key, _)| !OF_SEEDS.contains(&key.as_str())).collect()
+}
