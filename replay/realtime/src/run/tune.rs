@@ -233,12 +233,11 @@ fn workers(finished: &Finished) -> Option<&RoleSummary> {
     finished.summary.as_ref()?.roles.iter().find(|role| role.role == "workers")
 }
 
-/// What the median of repeats lies between, at least 95 % sure, whatever their distribution is: order statistics as far inside as the
-/// binomial distribution allows. None of fewer than six.
+/// What the median of repeats lies between, at least 95 % sure, whatever their distribution is. None of fewer than six.
 fn interval_of_median(mut values: Vec<f64>) -> Option<[f64; 2]> {
     values.sort_by(f64::total_cmp);
     let n = values.len();
-    // The median is below the value with k before it with the probability of at most k heads in n throws.
+    // The (k + 1)-th smallest value is above the median as often as n throws of a coin have at most k heads; the same at the other end.
     let (mut term, mut below, mut inside) = (0.5f64.powi(n as i32), 0.0, 0);
     for k in 0..n / 2 {
         below += term;
