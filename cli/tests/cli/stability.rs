@@ -401,6 +401,12 @@ fn of_wrong_devices(all: &mut Collector, left_out: &mut Vec<&'static str>) {
     all.take(1, &format!("analyze --wrong {out}"));
 }
 
+/// Whether a member is of a list that is there, and had nothing in it this time.
+fn is_of_an_empty_list(member: &str, now: &Shape) -> bool {
+    let is_there = |member: &str| now.members.contains_key(member);
+    member.match_indices("[]").any(|(at, _)| is_there(&member[..at]) && !is_there(&member[..at + 2]))
+}
+
 /// What became of a kind since `kept` was written.
 fn changes(name: &str, kept: &Shape, now: &Shape) -> Vec<String> {
     let mut found = Vec::new();
@@ -408,6 +414,7 @@ fn changes(name: &str, kept: &Shape, now: &Shape) -> Vec<String> {
         match now.members.get(member) {
             Some(own) if own == types => {}
             None if types.ends_with('?') && OF_HOST.contains(&name) => {}
+            None if OF_HOST.contains(&name) && is_of_an_empty_list(member, now) => {}
             // What was never seen with a value may have one of any type.
             Some(own)
                 if OF_HOST.contains(&name)
