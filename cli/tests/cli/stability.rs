@@ -415,10 +415,10 @@ fn changes(name: &str, kept: &Shape, now: &Shape) -> Vec<String> {
             Some(own) if own == types => {}
             None if types.ends_with('?') && OF_HOST.contains(&name) => {}
             None if OF_HOST.contains(&name) && is_of_an_empty_list(member, now) => {}
-            // What was never seen with a value may have one of any type.
+            // What was never seen with a value may have one of any type, and there may be none now.
             Some(own)
                 if OF_HOST.contains(&name)
-                    && (types == "null" || own.split(['|', '?']).all(|own| types.contains(own))) => {}
+                    && (types == "null" || own.split(['|', '?']).all(|own| own == "null" || types.contains(own))) => {}
             Some(own) => found.push(format!("{name}.{member} was {types} and is {own}")),
             None => found.push(format!("{name}.{member} ({types}) is gone")),
         }

@@ -29,8 +29,10 @@ fn settings_of_an_interface_are_measured_and_one_is_written() {
     let out = folder.path().join("top");
     let few = ["--rounds", "6", "--trial", "20ms", "--json", "--peer", "p0"];
     let output = tune(&net, &[&["w0", "--out", &out.display().to_string()][..], &few].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let tuned: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let tuned: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
+    // A veth drops what a busy host does not take in time: then nothing is chosen, which the exit code says.
+    let chosen = tuned["chosen"].as_u64();
+    assert_eq!(output.status.code(), Some(i32::from(chosen.is_none())), "{}", said(&output));
     let kept: Value = serde_json::from_slice(&std::fs::read(out.join("tuning.json")).expect("kept")).expect("JSON");
     assert_eq!(tuned, kept);
     let settings = tuned["settings"].as_array().expect("settings");
@@ -43,10 +45,19 @@ fn settings_of_an_interface_are_measured_and_one_is_written() {
     let refused: Vec<&str> = settings.iter().filter_map(|setting| setting["refused"].as_str()).collect();
     assert!(refused.iter().any(|why| why.contains("no zero copy")), "{refused:?}");
     let packets = of("af_packet").next().expect("af_packet");
-    assert_eq!((packets["pps"].as_array().map(Vec::len), packets["lost"].as_u64()), (Some(6), Some(0)), "{packets}");
+    assert_eq!(packets["pps"].as_array().map(Vec::len), Some(6), "{packets}");
     // Frames are counted where they arrive.
     assert!(packets["sent"].as_u64() >= Some(6 * 27 * 2000), "{packets}");
-    let chosen = &settings[tuned["chosen"].as_u64().expect("one is chosen") as usize];
+    assert_eq!(packets["lost"].as_u64().map(|lost| lost > 0), Some(packets["refused"].is_string()), "{packets}");
+    deadlines(&net, folder.path());
+    refusals(&net);
+    let Some(chosen) = chosen.map(|at| &settings[at as usize]) else {
+        return skip(
+            Need::Cores,
+            "the settings that pktgen tune chooses",
+            "every transport lost frames beside other work",
+        );
+    };
     assert!(chosen["refused"].is_null() && chosen["of_best"].as_f64() > Some(0.0), "{chosen}");
     // What was written is a section that an experiment can have.
     let section = std::fs::read_to_string(out.join("transport.toml")).expect("written");
@@ -65,8 +76,6 @@ fn settings_of_an_interface_are_measured_and_one_is_written() {
         .output()
         .expect("it runs");
     assert_eq!(replayed.status.code(), Some(0), "{}", said(&replayed));
-    deadlines(&net, folder.path());
-    refusals(&net);
 }
 
 fn deadlines(net: &Net, folder: &std::path::Path) {
