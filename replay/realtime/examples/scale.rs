@@ -88,9 +88,7 @@ fn main() -> Result<()> {
     let plan = experiment.plan(&experiment.runs[0])?;
     let nodes = plan.parts.topology.nodes.len();
     let simulation = Simulation::new(plan.parts);
-    if nodes > 2000 {
-        use_large_pages();
-    }
+    use_large_pages(nodes);
     let planned = clock.now();
     let outcome = simulation.run(plan.spec.capture.until, &AtomicBool::new(false), &mut Nothing, &mut |_| {})?;
     let ran = clock.now() - planned;

@@ -47,6 +47,7 @@ fn joined(dir: &Path, parts: Vec<(String, SweepManifest)>) -> Result<SweepManife
     let shared = |text: &String| parts.iter().all(|(_, part)| part.overrides.contains(text));
     let overrides = parts[0].1.overrides.iter().filter(|text| shared(text)).cloned().collect();
     let mut whole = SweepManifest { overrides, axes: Vec::new(), runs: Vec::new(), ..parts[0].1.clone() };
+    let mut points = BTreeMap::new();
     for ((name, part), set) in parts.into_iter().zip(&sets) {
         for run in part.runs {
             let mut run = run;
@@ -54,8 +55,8 @@ fn joined(dir: &Path, parts: Vec<(String, SweepManifest)>) -> Result<SweepManife
             run.dir = own.to_string_lossy().into_owned();
             let of = |key: &String| set.get(key).cloned().unwrap_or_else(|| AS_WRITTEN.to_owned());
             run.labels.extend(keys.iter().map(|key| (key.clone(), of(key))));
-            if let Some(same) = whole.runs.iter().find(|known| known.labels == run.labels && known.seed == run.seed) {
-                let (a, b, seed) = (&same.dir, &run.dir, run.seed);
+            if let Some(a) = points.insert((run.labels.clone(), run.seed), run.dir.clone()) {
+                let (b, seed) = (&run.dir, run.seed);
                 return Err(Error::data(
                     dir,
                     format!(

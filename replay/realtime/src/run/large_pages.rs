@@ -9,9 +9,15 @@ const LARGE: usize = 2 << 20;
 /// Moves what lies in small pages into large ones now (Linux 6.1).
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// Asks the kernel for large pages under all memory that this process has now, and gathers what is in small ones. Only advice: where the
-/// kernel has none to give, nothing happens.
-pub fn use_large_pages() {
+/// What so many nodes consist of is in the caches, or nearly.
+const NODES_SMALL: usize = 2000;
+
+/// Asks the kernel for large pages under all memory that this process has now, if a network of so many nodes is in it, and gathers what is
+/// in small ones. Only advice: where the kernel has none to give, nothing happens.
+pub fn use_large_pages(nodes: usize) {
+    if nodes <= NODES_SMALL {
+        return;
+    }
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     for (start, end) in maps.lines().filter_map(anonymous) {
         let (start, end) = (start.next_multiple_of(LARGE), end / LARGE * LARGE);
@@ -60,7 +66,7 @@ mod tests {
     #[test]
     fn what_memory_holds_stays() {
         let held: Vec<u64> = (0..2_000_000).collect();
-        use_large_pages();
+        use_large_pages(NODES_SMALL + 1);
         assert!(held.iter().zip(0..).all(|(value, index)| *value == index));
     }
 }

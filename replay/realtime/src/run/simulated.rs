@@ -20,9 +20,6 @@ use crate::target::remote::Remote;
 /// A device of another process, at its node.
 type Coupling = Option<(NodeId, Box<dyn Remote>)>;
 
-/// What so many nodes consist of is in the caches, or nearly.
-const NODES_SMALL: usize = 2000;
-
 /// A worker's backlog is recorded when it is made, with the later times at which it leaves: all that was sent is settled before what
 /// arrived.
 const SLACK: i64 = HORIZON / 2;
@@ -46,11 +43,9 @@ pub(super) fn run(
 ) -> Result<()> {
     let (until, records) = (plan.spec.capture.until, plan.spec.capture.records);
     let has_books = remote.is_none();
-    let is_large = plan.parts.topology.nodes.len() > NODES_SMALL;
+    let nodes = plan.parts.topology.nodes.len();
     let simulation = Simulation::beside(plan.parts, remote);
-    if is_large {
-        use_large_pages();
-    }
+    use_large_pages(nodes);
     let mut told = |sent| (task.progress)(Progress { sent, ..Progress::default() });
     let mut outcome = simulation.run(until, task.stop, &mut recorder, &mut told)?;
     manifest.uses_chance = drawn() != before;

@@ -98,7 +98,12 @@ impl Summary {
 impl Summary {
     /// Mean rate that the workers achieved, in packets/s.
     pub(super) fn achieved_pps(&self) -> Option<f64> {
-        self.roles.iter().find(|role| role.role == "workers")?.pps
+        self.workers()?.pps
+    }
+
+    /// What the workers did.
+    pub(super) fn workers(&self) -> Option<&RoleSummary> {
+        self.roles.iter().find(|role| role.role == "workers")
     }
 }
 

@@ -230,7 +230,7 @@ impl Tuned {
 
 /// What the workers sent.
 fn workers(finished: &Finished) -> Option<&RoleSummary> {
-    finished.summary.as_ref()?.roles.iter().find(|role| role.role == "workers")
+    finished.summary.as_ref()?.workers()
 }
 
 /// What the median of repeats lies between, at least 95 % sure, whatever their distribution is. None of fewer than six.

@@ -143,8 +143,8 @@ struct Marking {
     padding: u32,
 }
 
-/// Most bytes of the datagrams that one message is divided into: what UDP over IPv4 carries.
-const SEGMENTED_MAX: usize = 65_507;
+/// Largest payload of UDP over IPv4, and the most bytes of the datagrams that one message is divided into.
+pub(super) const PAYLOAD_MAX: usize = 65_507;
 
 /// A control message that has a message divided into datagrams of so many bytes, of which the last may be shorter.
 #[repr(C, align(8))]
@@ -300,7 +300,7 @@ fn run_of_one_length(frames: &[&[u8]], skip: usize) -> usize {
     for frame in frames[1..].iter().take(BATCH - 1) {
         let next = frame.len() - skip;
         // An empty datagram would vanish.
-        if next > length || next == 0 || bytes + next > SEGMENTED_MAX {
+        if next > length || next == 0 || bytes + next > PAYLOAD_MAX {
             break;
         }
         (run, bytes) = (run + 1, bytes + next);
@@ -364,7 +364,7 @@ mod tests {
         }
         assert_eq!(runs, [3, 1, 1, 1, 1]);
         let large = [&[0u8; 9042][..]; 20];
-        assert_eq!(run_of_one_length(&large, 42), SEGMENTED_MAX / 9000);
+        assert_eq!(run_of_one_length(&large, 42), PAYLOAD_MAX / 9000);
     }
 
     #[test]

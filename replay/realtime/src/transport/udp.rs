@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use super::departures::Sampler;
 use super::receive_batch::ReceiveBatch;
-use super::socket::{self, BATCH, SendBatch, SocketBuffer};
+use super::socket::{self, BATCH, PAYLOAD_MAX, SendBatch, SocketBuffer};
 use super::stall::Stall;
 use super::{
     Arrival, Capabilities, End, Found, Ports, Stamps, Submitted, Transport, TransportPlan, Wire, WireCounters,
@@ -20,9 +20,6 @@ use crate::frame::Heads;
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::HEAD;
-
-/// Largest payload of UDP over IPv4.
-const PAYLOAD_MAX: usize = 65_507;
 
 /// What UDP sockets can do.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
@@ -328,8 +325,7 @@ impl Wire for Udp {
                         sampler.sent(count, mark);
                     }
                     // An answer to the first message ends the call at the second, which consumes it.
-                    let first = if self.outgoing.is_segmented() { count } else { 1 };
-                    if count == first && whole > count && self.is_drained() {
+                    if (count == 1 || self.outgoing.is_segmented()) && whole > count && self.is_drained() {
                         self.suspect()?;
                     }
                     return Ok(self.submitted(count));
