@@ -32,53 +32,31 @@ pub(super) fn add_all(tables: &Tables, sums: &mut [f32], pairs: &[(u32, f32)]) -
 fn add_by_eight(tables: &Tables, sums: &mut [f32], pairs: &[(u32, f32)]) {
     let (groups, rest) = pairs.as_chunks::<LANES>();
     for group in groups {
-        add_some(tables, sums, group, group);
-    }
-    if !rest.is_empty() {
-        // Elements without a pair have indices of their own, which no sum has.
-        let mut group = std::array::from_fn(|i| (u32::MAX - i as u32, 0.0));
-        group[..rest.len()].copy_from_slice(rest);
-        add_some(tables, sums, rest, &group);
-    }
-}
-
-/// Adds pairs, the first of a group.
-#[target_feature(enable = "avx2")]
-#[inline]
-fn add_some(tables: &Tables, sums: &mut [f32], pairs: &[(u32, f32)], group: &[(u32, f32); LANES]) {
-    let (at, values) = (group.map(|pair| pair.0), group.map(|pair| pair.1));
-    match add_group(tables, sums, at, values, pairs.len()) {
-        Some(sum) => {
-            for (index, sum) in at.into_iter().zip(sum).take(pairs.len()) {
-                sums[index as usize] = sum;
-            }
+        let (at, values) = (group.map(|pair| pair.0), group.map(|pair| pair.1));
+        let Some(sum) = add_group(tables, sums, at, values) else {
+            add_each(sums, group, |x, y| tables.add(x, y));
+            continue;
+        };
+        for (index, sum) in at.into_iter().zip(sum) {
+            sums[index as usize] = sum;
         }
-        None => add_each(sums, pairs, |x, y| tables.add(x, y)),
     }
+    add_each(sums, rest, |x, y| tables.add(x, y));
 }
 
-/// The sums of the first `count` registers and values; none if some are one register, are none, or add what is no finite number.
+/// The sums of eight registers and values; none if some are one register, are none, or add what is no finite number.
 #[target_feature(enable = "avx2")]
-#[inline]
-fn add_group(
-    tables: &Tables,
-    sums: &[f32],
-    at: [u32; LANES],
-    values: [f32; LANES],
-    count: usize,
-) -> Option<[f32; LANES]> {
+fn add_group(tables: &Tables, sums: &[f32], at: [u32; LANES], values: [f32; LANES]) -> Option<[f32; LANES]> {
     // SAFETY: both are 32 bytes, and any bits are such a vector.
     let (index, y) = unsafe { (transmute::<[u32; LANES], __m256i>(at), transmute::<[f32; LANES], __m256i>(values)) };
     let room = i32::try_from(sums.len()).ok()?;
     // Unsigned: an index is below the room if it is not the larger of both.
     let beyond = _mm256_cmpeq_epi32(_mm256_max_epu32(index, _mm256_set1_epi32(room)), index);
-    let used = _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-    if _mm256_movemask_epi8(_mm256_and_si256(used, _mm256_or_si256(beyond, alike(index)))) != 0 {
+    if _mm256_movemask_epi8(_mm256_or_si256(beyond, alike(index))) != 0 {
         return None;
     }
-    let nothing = _mm256_setzero_si256();
-    // SAFETY: every index that is used is below `sums.len()`, and so not negative; others are not read.
-    let x = unsafe { _mm256_mask_i32gather_epi32::<4>(nothing, sums.as_ptr().cast(), index, used) };
+    // SAFETY: every index is below `sums.len()`, and so not negative.
+    let x = unsafe { _mm256_i32gather_epi32::<4>(sums.as_ptr().cast(), index) };
     let sum = add_lanes(tables, x, y)?;
     // SAFETY: any 32 bits are an f32.
     Some(unsafe { transmute::<__m256i, [f32; LANES]>(sum) })
