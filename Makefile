@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: packages demo site test test-all check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
+.PHONY: packages demo site test test-all test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
 
 # Half of what tests do is wait, for wires and processes: two for each core at a time.
 export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
@@ -33,13 +33,23 @@ check:
 test-all: build lint
 	@pkg-config --exists libpcap 2>/dev/null || scripts/skip libpcap "captures by libpcap" "libpcap-dev is not installed"
 	$(CARGO) test $(RELEASE) --workspace $(FEATURES)
-	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --benches -- --quiet
-	scripts/rooms
-	scripts/published-check
+	$(MAKE) --jobs 3 --output-sync=target test-pages test-python test-benches test-texts
+
+# Three at a time: pages in a browser; what is written in Python; benches, each once; what texts say of each other.
+test-pages:
 	scripts/browser-check
+
+test-python:
 	scripts/python-tests
 	scripts/notebooks
 	PKTGEN=target/release/pktgen traces/record/test
+
+test-benches:
+	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --benches -- --quiet
+
+test-texts:
+	scripts/rooms
+	scripts/published-check
 
 # Every config at a small scale, and files of older versions, against what is kept: docs/dump.md. UPDATE_FENCE=1 writes that anew.
 fence:
