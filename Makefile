@@ -45,7 +45,7 @@ test-python:
 	PKTGEN=target/release/pktgen traces/record/test
 
 test-benches:
-	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --benches -- --quiet
+	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --bench '*' -- --quiet
 
 test-texts:
 	scripts/rooms
