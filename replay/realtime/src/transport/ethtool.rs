@@ -108,7 +108,7 @@ fn ask_in(interface: &str, words: &mut [u32]) -> io::Result<()> {
     // SAFETY: the kernel reads the name and the question, and writes an answer to `words`: of a fixed length, which is
     // at most WORDS for the questions above and was checked, or as long as the question's second word says, which `spread` sets
     // to less than the slice has; both outlive the call.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) } < 0 {
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

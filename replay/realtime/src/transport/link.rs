@@ -59,7 +59,7 @@ impl Interface {
         let why = |e: io::Error| Error::Host(format!("this host cannot ask for the state of {name}: {e}"));
         wait_until_up(name)?;
         // SAFETY: reads the member that SIOCGIFMTU fills.
-        let mtu = unsafe { query(name, libc::SIOCGIFMTU).map_err(why)?.ifr_ifru.ifru_mtu } as usize;
+        let mtu = unsafe { query(name, libc::SIOCGIFMTU as _).map_err(why)?.ifr_ifru.ifru_mtu } as usize;
         let path = Path::new(COUNTERS);
         let counters = File::open(path).map_err(Error::io("open", path))?;
         let mut interface =
@@ -203,7 +203,7 @@ pub(crate) fn route_socket() -> io::Result<File> {
 fn wait_until_up(name: &str) -> Result<()> {
     let mut why = "";
     for _ in 0..CARRIER_TRIES {
-        let request = query(name, libc::SIOCGIFFLAGS)
+        let request = query(name, libc::SIOCGIFFLAGS as _)
             .map_err(|e| Error::Host(format!("this host cannot ask for the state of {name}: {e}")))?;
         // SAFETY: reads the member that SIOCGIFFLAGS fills.
         let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });

@@ -72,7 +72,7 @@ impl ReceiveBatch {
 
     /// When the datagram arrived, if it was stamped, and how many were dropped before it, if any.
     pub(super) fn notes(&self, slot: usize) -> (Option<u64>, Option<u32>) {
-        let len = self.messages[slot].msg_hdr.msg_controllen;
+        let len: usize = self.messages[slot].msg_hdr.msg_controllen as _;
         let (mut stamp_ns, mut drops) = (None, None);
         for (level, kind, content) in Notes(self.notes[slot].0.get(..len).unwrap_or(&[])) {
             match (level, kind) {

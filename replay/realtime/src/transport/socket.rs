@@ -123,11 +123,11 @@ pub(crate) fn take_error(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<
     // SAFETY: a C struct of integers and pointers, for which all bits zero is a valid value.
     let mut header: libc::msghdr = unsafe { mem::zeroed() };
     header.msg_control = room.as_mut_ptr().cast();
-    header.msg_controllen = room.len();
+    header.msg_controllen = room.len() as _;
     // SAFETY: the header has no pieces, and room of the length that it says, which outlives the call.
     let code = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
     match io::Error::last_os_error() {
-        _ if code >= 0 => Ok(Some(header.msg_controllen)),
+        _ if code >= 0 => Ok(Some(header.msg_controllen as _)),
         error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         error => Err(error),
     }
@@ -237,11 +237,11 @@ impl SendBatch {
             let run = run_of_one_length(&frames[at..], skip);
             let header = &mut self.messages[count].msg_hdr;
             header.msg_iov = &raw mut self.pieces[at];
-            header.msg_iovlen = run;
+            header.msg_iovlen = run as _;
             if run > 1 {
                 self.dividing[count].bytes = (frames[at].len() - skip) as u16;
                 header.msg_control = (&raw mut self.dividing[count]).cast();
-                header.msg_controllen = mem::size_of::<Dividing>();
+                header.msg_controllen = mem::size_of::<Dividing>() as _;
             }
             (at, count) = (at + run, count + 1);
         }
@@ -251,8 +251,8 @@ impl SendBatch {
             libc::sendmmsg(socket.as_raw_fd(), self.messages.as_mut_ptr(), count as _, libc::MSG_DONTWAIT as _)
         };
         let error = io::Error::last_os_error();
-        let whole = self.messages[..count].iter().take(taken.max(0) as usize).map(|message| message.msg_hdr.msg_iovlen);
-        let sent = whole.sum();
+        let whole = self.messages[..count].iter().take(taken.max(0) as usize);
+        let sent = whole.map(|message| -> usize { message.msg_hdr.msg_iovlen as _ }).sum();
         let first = self.messages[0].msg_hdr.msg_iovlen;
         for message in &mut self.messages[..count] {
             (message.msg_hdr.msg_control, message.msg_hdr.msg_controllen) = (ptr::null_mut(), 0);
@@ -277,7 +277,7 @@ impl SendBatch {
             self.marking.flags = flags;
             let header = &mut self.messages[at].msg_hdr;
             header.msg_control = (&raw mut *self.marking).cast();
-            header.msg_controllen = mem::size_of::<Marking>();
+            header.msg_controllen = mem::size_of::<Marking>() as _;
         }
         let count = frames.len().min(BATCH) as libc::c_uint;
         // SAFETY: the first `count` messages were just pointed at pieces, and these at frames, all of which outlive the

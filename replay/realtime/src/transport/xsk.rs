@@ -48,7 +48,7 @@ pub fn readable(fd: RawFd) -> libc::pollfd {
 /// Waits until something can be received on one of them, at most `timeout_ns`.
 pub(crate) fn wait_readable(sockets: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<()> {
     let timeout = libc::timespec {
-        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_sec: (timeout_ns / 1_000_000_000) as _,
         tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
     };
     let count = sockets.len() as libc::nfds_t;

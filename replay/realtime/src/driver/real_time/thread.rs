@@ -60,8 +60,10 @@ pub(super) fn wake_on_time() -> io::Result<()> {
 
 /// This thread runs when no other wants its core. It cannot take that back, nor can those that it starts.
 pub(super) fn give_way() -> io::Result<()> {
-    // SAFETY: the kernel reads one number, which is there; concerns this thread.
-    let code = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &libc::sched_param { sched_priority: 0 }) };
+    // SAFETY: a C struct of integers, for which all bits zero is a valid value: the priority 0.
+    let lowest: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel reads the priority, which is there; concerns this thread.
+    let code = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &lowest) };
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
