@@ -29,10 +29,10 @@ test: tools
 check:
 	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --lib
 
-# With captures by libpcap where it is installed: one compilation. That a build without it compiles, `lint` asks.
+# With captures by libpcap where it is installed: one compilation. That a build without it compiles, `lint` asks. No comment has a test (tidy).
 test-all: build lint
 	@pkg-config --exists libpcap 2>/dev/null || scripts/skip libpcap "captures by libpcap" "libpcap-dev is not installed"
-	$(CARGO) test $(RELEASE) --workspace $(FEATURES)
+	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --tests
 	$(MAKE) --jobs 3 --output-sync=target test-pages test-python test-benches test-texts
 
 # Three at a time: pages in a browser; what is written in Python; benches, each once; what texts say of each other.

@@ -340,6 +340,11 @@ fn tests_are_one_binary_per_crate_and_hide_nothing() {
                 problems.push(format!("{name}: {line}: no test asserts how long something takes"));
             }
         }
+        // Where a block of a comment begins, its kind is named; where it ends, nothing is.
+        let marks = text.lines().map(str::trim).filter(|line| line.starts_with("//") && line.contains("```"));
+        for line in marks.step_by(2).filter(|line| !line.ends_with("```text")) {
+            problems.push(format!("{name}: {line}: make test leaves tests in comments out; ```text, or a unit test"));
+        }
     }
     fail_if(problems);
 }
