@@ -9,6 +9,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// Where the C library's allocator takes one lock for all threads, another one is linked.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     pktgen_realtime::launch::keep();
     ui::outgrow_signal();

@@ -1,4 +1,4 @@
-// The update on the wire, its fates and ages: what the queue, the hosts and the results of `multi_hop.cc` share.
+// The update on the wire, its fates and ages: what the queue, the hosts and the results of both programs share.
 #pragma once
 
 #include "ns3/core-module.h"
@@ -6,6 +6,8 @@
 #include "ns3/network-module.h"
 
 #include <algorithm>
+#include <fstream>
+#include <iostream>
 #include <unordered_map>
 #include <vector>
 
@@ -14,11 +16,7 @@ using namespace ns3;
 namespace
 {
 
-constexpr uint32_t CLUSTERS = 10;
-constexpr uint32_t PER_CLUSTER = 10;
-constexpr uint32_t WORKERS = CLUSTERS * PER_CLUSTER;
-constexpr uint32_t LEAVES = 2;
-constexpr uint32_t FRAME_BYTES = 1000;
+constexpr uint32_t GROUPS = 2;
 constexpr uint32_t PPP_BYTES = 2;
 constexpr uint32_t IP_UDP_BYTES = 28;
 constexpr uint16_t PORT = 9000;
@@ -159,10 +157,10 @@ struct Member
 struct Books
 {
     std::unordered_map<uint64_t, std::vector<Member>> members;
-    std::vector<Flow> workers{WORKERS};
-    std::vector<Flow> clusters{CLUSTERS};
-    uint64_t sent[LEAVES]{};
-    uint64_t dropped[LEAVES]{};
+    std::vector<Flow> workers;
+    std::vector<Flow> clusters;
+    uint64_t sent[GROUPS]{};
+    uint64_t dropped[GROUPS]{};
     uint64_t subsumed{0};
     uint64_t merges{0};
     uint64_t deliveredAlone{0};
@@ -171,9 +169,27 @@ struct Books
     uint32_t offset{PPP_BYTES}; //!< of the update in a frame on a device
     std::ofstream trace;        //!< generations, as a CSV that pktgen reads; closed if nobody asked
 
-    static uint32_t Group(uint16_t cluster)
+    void Size(uint32_t clusterCount, uint32_t perCluster)
     {
-        return cluster * LEAVES / CLUSTERS;
+        clusters.resize(clusterCount);
+        workers.resize(clusterCount * perCluster);
+    }
+
+    void Trace(const std::string& file)
+    {
+        trace.open(file);
+        trace << "t_ps,cluster,worker,seq,reward\n";
+    }
+
+    uint32_t PerCluster() const
+    {
+        return workers.size() / clusters.size();
+    }
+
+    /// The half of the clusters that this one is of.
+    uint32_t Group(uint16_t cluster) const
+    {
+        return cluster * GROUPS / clusters.size();
     }
 
     void Generated(int64_t t, const UpdateHeader& update)
@@ -224,5 +240,29 @@ struct Books
 };
 
 Books g_books;
+
+/// Counts, as members of a JSON object. `until` is where the run was cut, 0 for nowhere.
+void
+PrintCounts(double until, double wall, uint64_t events)
+{
+    Books& b = g_books;
+    const uint64_t sent = b.sent[0] + b.sent[1];
+    const uint64_t dropped = b.dropped[0] + b.dropped[1];
+    const uint64_t delivered = b.deliveredAlone + b.deliveredMerged;
+    const uint64_t inFlight = sent - dropped - delivered - b.subsumed;
+    NS_ABORT_MSG_IF(until == 0 && inFlight != 0, "the balance does not close");
+    auto share = [](uint64_t part, uint64_t whole) {
+        return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+    };
+    std::cout << "\"wall_s\":" << wall << ",\"packets_per_s\":" << static_cast<double>(sent) / wall
+              << ",\"events\":" << events
+              << ",\"events_per_s\":" << static_cast<double>(events) / wall << ",\"sent\":" << sent
+              << ",\"received\":" << b.received << ",\"delivered\":" << delivered
+              << ",\"delivered_merged\":" << b.deliveredMerged << ",\"dropped\":" << dropped
+              << ",\"subsumed\":" << b.subsumed << ",\"merges\":" << b.merges
+              << ",\"in_flight\":" << inFlight << ",\"loss\":" << share(dropped, sent)
+              << ",\"loss_s1\":" << share(b.dropped[0], b.sent[0])
+              << ",\"loss_s2\":" << share(b.dropped[1], b.sent[1]);
+}
 
 } // namespace

@@ -5,115 +5,24 @@
 // reach SW3, and that the parameter server. Frames have 1000 bytes on every link, PPP header included;
 // the queue of a device does not hold the frame in transmission. Uplink only: nobody answers.
 
-#include "books.h"
-#include "olaf_queue.h"
-
-#include "ns3/point-to-point-module.h"
+#include "hosts.h"
 
 #include <chrono>
-#include <fstream>
 #include <iostream>
 
 namespace
 {
 
-// ---------------------------------------------------------------------------------------------------------
-// Hosts and devices
-
-/// A periodic worker: a random phase, then gaps off by up to the jitter's share of the period.
-class Worker : public Application
-{
-  public:
-    uint16_t cluster{0};
-    uint32_t worker{0};
-    uint32_t updates{0};
-    int64_t period{0}; //!< ps
-    double jitter{0};
-    int64_t until{0}; //!< ps; 0 for no end
-    uint32_t payload{0};
-    Callback<void, Ptr<Packet>> send;
-
-  private:
-    void StartApplication() override
-    {
-        m_random = CreateObject<UniformRandomVariable>();
-        // A stream of its own by number: the same draws whatever else the simulation contains.
-        m_random->SetStream(worker);
-        Schedule(m_random->GetValue(0.0, 1.0));
-    }
-
-    void StopApplication() override
-    {
-        m_next.Cancel();
-    }
-
-    /// The next update, `periods` from now.
-    void Schedule(double periods)
-    {
-        const auto gap = static_cast<int64_t>(periods * static_cast<double>(period));
-        if (m_seq < updates && (until == 0 || Simulator::Now().GetPicoSeconds() + gap <= until))
-        {
-            m_next = Simulator::Schedule(PicoSeconds(gap), &Worker::Generate, this);
-        }
-    }
-
-    void Generate()
-    {
-        const int64_t now = Simulator::Now().GetPicoSeconds();
-        UpdateHeader update;
-        update.cluster = cluster;
-        update.worker = worker;
-        update.seq = m_seq++;
-        update.generation = now;
-        Ptr<Packet> packet = Create<Packet>(payload - UpdateHeader::BYTES);
-        packet->AddHeader(update);
-        g_books.Generated(now, update);
-        send(packet);
-        Schedule(1.0 + jitter * (2.0 * m_random->GetValue(0.0, 1.0) - 1.0));
-    }
-
-    Ptr<UniformRandomVariable> m_random;
-    EventId m_next;
-    uint32_t m_seq{0};
-};
-
-void
-SendOnDevice(Ptr<NetDevice> device, Ptr<Packet> packet)
-{
-    device->Send(packet, device->GetBroadcast(), 0x0800);
-}
+constexpr uint32_t CLUSTERS = 10;
+constexpr uint32_t PER_CLUSTER = 10;
+constexpr uint32_t WORKERS = CLUSTERS * PER_CLUSTER;
+constexpr uint32_t LEAVES = 2;
+constexpr uint32_t FRAME_BYTES = 1000;
 
 void
 SendOnSocket(Ptr<Socket> socket, Ptr<Packet> packet)
 {
     socket->Send(packet);
-}
-
-/// What arrives at a device leaves by its uplink.
-bool
-Forward(Ptr<NetDevice> uplink, Ptr<NetDevice>, Ptr<const Packet> packet, uint16_t, const Address&)
-{
-    SendOnDevice(uplink, packet->Copy());
-    return true;
-}
-
-/// The same, after everything that was already planned for this instant: departures come before arrivals.
-bool
-ForwardAfterDepartures(Ptr<NetDevice> uplink,
-                       Ptr<NetDevice>,
-                       Ptr<const Packet> packet,
-                       uint16_t,
-                       const Address&)
-{
-    Simulator::ScheduleNow(&SendOnDevice, uplink, packet->Copy());
-    return true;
-}
-
-bool
-ReceiveOnDevice(Ptr<NetDevice>, Ptr<const Packet> packet, uint16_t, const Address&)
-{
-    g_books.Received(packet);
-    return true;
 }
 
 void
@@ -153,9 +62,6 @@ struct Settings
     uint32_t rootSlots{8};
 };
 
-/// One uplink: the device that sends and the one that receives.
-using Link = std::pair<Ptr<PointToPointNetDevice>, Ptr<PointToPointNetDevice>>;
-
 class Network
 {
   public:
@@ -168,15 +74,15 @@ class Network
         m_server = CreateObject<Node>();
         for (uint32_t worker = 0; worker < WORKERS; worker++)
         {
-            const uint32_t leaf = Books::Group(worker / PER_CLUSTER);
-            m_up.push_back(Connect(m_hosts.Get(worker), m_leaves.Get(leaf), "1Gbps", 0));
+            const uint32_t leaf = g_books.Group(worker / PER_CLUSTER);
+            m_up.push_back(Connect(m_hosts.Get(worker), m_leaves.Get(leaf), "1Gbps"));
         }
         for (uint32_t leaf = 0; leaf < LEAVES; leaf++)
         {
             m_leafUp.push_back(
-                Connect(m_leaves.Get(leaf), m_root, settings.leafRate, settings.leafSlots));
+                Connect(m_leaves.Get(leaf), m_root, settings.leafRate, settings.queue, settings.leafSlots));
         }
-        m_rootUp = Connect(m_root, m_server, settings.rootRate, settings.rootSlots);
+        m_rootUp = Connect(m_root, m_server, settings.rootRate, settings.queue, settings.rootSlots);
         m_rootUp.second->TraceConnectWithoutContext("PhyRxEnd", MakeCallback(&CheckFrame));
         std::vector<Callback<void, Ptr<Packet>>> ways =
             settings.stack == "ip" ? InstallIp() : InstallDevices();
@@ -187,36 +93,6 @@ class Network
     }
 
   private:
-    /// A link with no delay; `slots` 0 leaves ns-3's default queue, which hosts never fill.
-    Link Connect(Ptr<Node> from, Ptr<Node> to, const std::string& rate, uint32_t slots)
-    {
-        PointToPointHelper helper;
-        helper.SetDeviceAttribute("DataRate", StringValue(rate));
-        helper.SetChannelAttribute("Delay", StringValue("0ps"));
-        // With flow control ns-3 puts a second queue (fq_codel) before the device's, or drops before the
-        // device's queue is asked: an Olaf queue would not see what it can merge although it is full.
-        helper.DisableFlowControl();
-        NetDeviceContainer both = helper.Install(from, to);
-        Link link{both.Get(0)->GetObject<PointToPointNetDevice>(),
-                  both.Get(1)->GetObject<PointToPointNetDevice>()};
-        if (slots > 0)
-        {
-            Ptr<Queue<Packet>> queue;
-            if (m_settings.queue == "olaf")
-            {
-                queue = CreateObject<OlafQueue>();
-            }
-            else
-            {
-                queue = CreateObject<DropTailQueue<Packet>>();
-            }
-            queue->SetMaxSize(QueueSize(QueueSizeUnit::PACKETS, slots));
-            queue->TraceConnectWithoutContext("Drop", MakeCallback(&Books::Dropped, &g_books));
-            link.first->SetQueue(queue);
-        }
-        return link;
-    }
-
     /// UDP over ns-3's IPv4, static routes towards the server: 970 B of payload, UDP 8, IPv4 20, PPP 2.
     std::vector<Callback<void, Ptr<Packet>>> InstallIp()
     {
@@ -270,7 +146,7 @@ class Network
         auto* forward = m_settings.ties == "departures" ? &ForwardAfterDepartures : &Forward;
         for (uint32_t worker = 0; worker < WORKERS; worker++)
         {
-            Ptr<NetDevice> uplink = m_leafUp[Books::Group(worker / PER_CLUSTER)].first;
+            Ptr<NetDevice> uplink = m_leafUp[g_books.Group(worker / PER_CLUSTER)].first;
             m_up[worker].second->SetReceiveCallback(MakeBoundCallback(forward, uplink));
         }
         for (const Link& link : m_leafUp)
@@ -290,14 +166,8 @@ class Network
 
     void InstallWorker(uint32_t id, const Callback<void, Ptr<Packet>>& way)
     {
-        Ptr<Worker> worker = CreateObject<Worker>();
-        worker->worker = id;
-        worker->cluster = static_cast<uint16_t>(id / PER_CLUSTER);
-        const double ms =
-            Books::Group(worker->cluster) == 0 ? m_settings.period1 : m_settings.period2;
-        worker->period = static_cast<int64_t>(ms * 1e9);
-        worker->updates = m_settings.updates;
-        worker->jitter = m_settings.jitter;
+        const double ms = g_books.Group(id / PER_CLUSTER) == 0 ? m_settings.period1 : m_settings.period2;
+        Ptr<Worker> worker = CreateObject<Worker>(id, ms, m_settings.updates, m_settings.jitter);
         worker->until = static_cast<int64_t>(m_settings.until * 1e12);
         worker->payload = FRAME_BYTES - g_books.offset;
         worker->send = way;
@@ -353,29 +223,12 @@ PrintAges(const char* name, std::vector<Flow>& flows)
 void
 Print(const Settings& settings, double wall, uint64_t events)
 {
-    Books& b = g_books;
-    const uint64_t sent = b.sent[0] + b.sent[1];
-    const uint64_t dropped = b.dropped[0] + b.dropped[1];
-    const uint64_t delivered = b.deliveredAlone + b.deliveredMerged;
-    const uint64_t inFlight = sent - dropped - delivered - b.subsumed;
-    NS_ABORT_MSG_IF(settings.until == 0 && inFlight != 0, "the balance does not close");
-    auto share = [](uint64_t part, uint64_t whole) {
-        return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-    };
     std::cout.precision(10);
     std::cout << "{\"queue\":\"" << settings.queue << "\",\"stack\":\"" << settings.stack
-              << "\",\"ties\":\"" << settings.ties << "\",\"run\":" << settings.run
-              << ",\"wall_s\":" << wall << ",\"packets_per_s\":" << static_cast<double>(sent) / wall
-              << ",\"events\":" << events
-              << ",\"events_per_s\":" << static_cast<double>(events) / wall << ",\"sent\":" << sent
-              << ",\"received\":" << b.received << ",\"delivered\":" << delivered
-              << ",\"delivered_merged\":" << b.deliveredMerged << ",\"dropped\":" << dropped
-              << ",\"subsumed\":" << b.subsumed << ",\"merges\":" << b.merges
-              << ",\"in_flight\":" << inFlight << ",\"loss\":" << share(dropped, sent)
-              << ",\"loss_s1\":" << share(b.dropped[0], b.sent[0])
-              << ",\"loss_s2\":" << share(b.dropped[1], b.sent[1]);
-    PrintAges("worker", b.workers);
-    PrintAges("cluster", b.clusters);
+              << "\",\"ties\":\"" << settings.ties << "\",\"run\":" << settings.run << ",";
+    PrintCounts(settings.until, wall, events);
+    PrintAges("worker", g_books.workers);
+    PrintAges("cluster", g_books.clusters);
     std::cout << "}" << std::endl;
 }
 
@@ -416,11 +269,11 @@ main(int argc, char* argv[])
     }
     if (!s.trace.empty())
     {
-        g_books.trace.open(s.trace);
-        g_books.trace << "t_ps,cluster,worker,seq,reward\n";
+        g_books.Trace(s.trace);
     }
     RngSeedManager::SetSeed(1);
     RngSeedManager::SetRun(s.run);
+    g_books.Size(CLUSTERS, PER_CLUSTER);
     Network network(s);
     if (s.until > 0)
     {

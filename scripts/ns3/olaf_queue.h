@@ -130,7 +130,7 @@ class OlafQueue : public Queue<Packet>
         waiting.newest = update;
     }
 
-    Waiting m_waiting[CLUSTERS];
+    std::unordered_map<uint16_t, Waiting> m_waiting;
 };
 
 NS_OBJECT_ENSURE_REGISTERED(OlafQueue);

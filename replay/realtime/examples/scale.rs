@@ -1,4 +1,4 @@
-//! What an event of virtual time costs in networks of any size: `scale SYSTEM PORTS WORKERS UPDATES`.
+//! What an event of virtual time costs in networks of any size: `scale SYSTEM PORTS WORKERS UPDATES`, or `scale EXPERIMENT.toml`.
 //!
 //! The network is a fat tree of switches of PORTS ports (and one more below each edge, for the server). `olaf`: workers in clusters send an update of 256 B
 //! every 100 ms through Olaf's queues, the links carry a thirtieth of what arrives at the server's, and ACKs go back to clusters. `reduce`: every
@@ -18,11 +18,12 @@ use pktgen_realtime::clock::RunClock;
 use pktgen_realtime::run::{Experiment, use_large_pages};
 use pktgen_registry::all;
 
-/// No records.
-struct Nothing;
+/// No records; how many updates were sent.
+struct Count(u64);
 
-impl Recorder for Nothing {
+impl Recorder for Count {
     fn sent(&mut self, _row: &Sent) -> Result<()> {
+        self.0 += 1;
         Ok(())
     }
     fn book(&mut self, _row: &Book) -> Result<()> {
@@ -76,31 +77,39 @@ fn peak() -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
+/// What the command line asks for.
+fn asked(words: &[String]) -> Result<String> {
+    let numbers: Vec<u64> = words.iter().skip(1).filter_map(|word| word.parse().ok()).collect();
+    match (words, &numbers[..]) {
+        ([file], _) => std::fs::read_to_string(file).map_err(|why| Error::config(format!("{file}: {why}"))),
+        ([system, ..], [ports, workers, updates]) => text(system, *ports, *workers, *updates),
+        _ => Err(Error::config("usage: scale olaf|reduce PORTS WORKERS UPDATES, or scale EXPERIMENT.toml")),
+    }
+}
+
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let numbers: Vec<u64> = words.iter().skip(1).filter_map(|word| word.parse().ok()).collect();
-    let (Some(system), [ports, workers, updates, ..]) = (words.first(), &numbers[..]) else {
-        return Err(Error::config("usage: scale olaf|reduce PORTS WORKERS UPDATES"));
-    };
     let clock = RunClock::start_in(0);
-    let text = text(system, *ports, *workers, *updates)?;
+    let text = asked(&words)?;
     let experiment = Experiment::open(all(), Document::parse(&text, "scale")?)?;
     let plan = experiment.plan(&experiment.runs[0])?;
-    let nodes = plan.parts.topology.nodes.len();
+    let (nodes, workers) = (plan.parts.topology.nodes.len(), plan.spec.catalogue.workers.len());
     let simulation = Simulation::new(plan.parts);
     use_large_pages(nodes);
     let planned = clock.now();
-    let outcome = simulation.run(plan.spec.capture.until, &AtomicBool::new(false), &mut Nothing, &mut |_| {})?;
+    let mut count = Count(0);
+    let outcome = simulation.run(plan.spec.capture.until, &AtomicBool::new(false), &mut count, &mut |_| {})?;
     let ran = clock.now() - planned;
     let (counters, events) = (&outcome.counters, outcome.events);
     println!(
-        "{system}: {workers} workers, {nodes} nodes: planned in {:.2} s, {events} events in {:.2} s, {:.0} ns per event, {:.0} MB; sent {}, received {}, \
+        "{}: {workers} workers, {nodes} nodes: planned in {:.2} s, {events} events in {:.2} s, {:.0} ns per event, {:.0} MB; sent {}, received {}, \
          {} leaked",
+        words[0],
         seconds(planned),
         seconds(ran),
         ran as f64 / 1e3 / events as f64,
         peak().unwrap_or_default() as f64 / 1e6,
-        workers * updates,
+        count.0,
         counters.packets_received,
         outcome.leaked
     );
