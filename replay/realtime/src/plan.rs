@@ -89,6 +89,7 @@ impl Spec {
             payloads,
             stamps,
             departures,
+            at_once: !self.is_real_time(),
         }
     }
 

@@ -106,6 +106,8 @@ pub struct Wanted {
     pub stamps: bool,
     /// And that it was sent?
     pub departures: bool,
+    /// Streams are compressed while the run is under way: time is virtual, and nothing waits for a core.
+    pub at_once: bool,
 }
 
 /// Writes how the run in `dir` was steered.
@@ -186,13 +188,13 @@ impl RunDir {
         let pcap = |wanted: bool, name| wanted.then(|| Writer::create(&dir.join(name), options.clone())).transpose();
         Ok(RunDir {
             records: wanted.records,
-            sent: Stream::create(dir)?,
-            books: Stream::create(dir)?,
-            received: Stream::create(dir)?,
+            sent: Stream::create(dir)?.at_once(wanted.at_once),
+            books: Stream::create(dir)?.at_once(wanted.at_once),
+            received: Stream::create(dir)?.at_once(wanted.at_once),
             received_server: None,
             server: wanted.server,
             states: wanted.states.then(|| Stream::create(dir)).transpose()?,
-            rounds: wanted.rounds.then(|| Rounds::create(dir)).transpose()?,
+            rounds: wanted.rounds.then(|| Rounds::create(dir, wanted.at_once)).transpose()?,
             lanes: wanted.lanes.map(|lanes| LaneRows::create(dir, lanes, wanted.payloads)).transpose()?,
             stamps: (wanted.stamps || wanted.departures).then(|| Stream::create(dir)).transpose()?,
             stamps_received: wanted.stamps,
@@ -295,8 +297,9 @@ impl LaneRows {
 }
 
 impl Rounds {
-    fn create(dir: &Path) -> Result<Self> {
-        Ok(Rounds { iterations: Stream::create(dir)?, replies: Stream::create(dir)? })
+    fn create(dir: &Path, at_once: bool) -> Result<Self> {
+        let (iterations, replies) = (Stream::create(dir)?, Stream::create(dir)?);
+        Ok(Rounds { iterations: iterations.at_once(at_once), replies: replies.at_once(at_once) })
     }
 }
 

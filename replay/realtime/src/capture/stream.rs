@@ -1,4 +1,5 @@
-//! One stream on disk: Arrow IPC while running, Parquet when finished.
+//! One stream on disk: Arrow IPC while running, Parquet when finished. In virtual time the Parquet is written beside the IPC, which is there for a run that is killed;
+//! in real time it is made at the end, so that no wire waits for a core.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -31,6 +32,8 @@ const BATCH: usize = 1 << 12;
 
 /// Batches that may wait for the disk before the run does.
 const AHEAD: usize = 4;
+/// And for columns that are compressed.
+const AHEAD_OF_COLUMNS: usize = 16;
 
 /// A stream that is being written. Whole batches go to a thread of the stream's own, which makes columns of
 /// them; the driver waits for the disk only when the disk is slower than the run.
@@ -38,12 +41,20 @@ pub(super) struct Stream<R: Row> {
     name: &'static str,
     path: PathBuf,
     rows: Vec<R>,
+    /// Parquet is written while the run is under way.
+    at_once: bool,
     writer: Option<Writer>,
     background: Option<Background<R>>,
 }
 
 type Writer = StreamWriter<BufWriter<File>>;
-type Background<R> = (SyncSender<Vec<R>>, JoinHandle<Result<Writer>>);
+type Background<R> = (SyncSender<Vec<R>>, JoinHandle<Result<Open>>);
+
+/// The files of a stream that is being written.
+struct Open {
+    running: Writer,
+    finished: Option<Columns>,
+}
 
 /// Where a stream is while its run is under way.
 pub(super) fn running_path(dir: &Path, name: &str) -> PathBuf {
@@ -74,7 +85,12 @@ impl<R: Row> Stream<R> {
             .map_err(|e| write_error(&path, &e))?;
         // The schema is on disk from the start: a run that is killed early leaves an empty stream, not rubbish.
         writer.flush().map_err(|e| write_error(&path, &e))?;
-        Ok(Stream { name, path, rows: Vec::new(), writer: Some(writer), background: None })
+        Ok(Stream { name, path, rows: Vec::new(), at_once: false, writer: Some(writer), background: None })
+    }
+
+    /// Whether its Parquet is written while the run is under way, not at the end.
+    pub(super) fn at_once(self, at_once: bool) -> Self {
+        Stream { at_once, ..self }
     }
 
     /// Appends a row.
@@ -86,13 +102,15 @@ impl<R: Row> Stream<R> {
 
     /// Starts the thread now instead of with the first whole batch: on the cores of the caller.
     pub(super) fn start(&mut self) -> Result<()> {
-        if let Some(writer) = self.writer.take() {
-            let (sender, batches) = sync_channel(AHEAD);
+        if let Some(running) = self.writer.take() {
+            let (sender, batches) = sync_channel(if self.at_once { AHEAD_OF_COLUMNS } else { AHEAD });
             let path = self.path.clone();
+            let dir = path.parent().filter(|_| self.at_once);
+            let open = Open { running, finished: dir.map(Columns::create::<R>).transpose()? };
             // Its file is open.
             let work = move || {
                 drop_privileges(&[]).map_err(Error::io("give up the rights of the writer of", &path))?;
-                write_batches::<R>(&path, writer, batches.iter())
+                write_batches::<R>(&path, open, batches.iter())
             };
             let thread = std::thread::Builder::new().name(self.name.into());
             let handle = thread.spawn(work).map_err(Error::io("start the writer of", &self.path))?;
@@ -109,25 +127,30 @@ impl<R: Row> Stream<R> {
         if gone { self.join().map(drop) } else { Ok(()) }
     }
 
-    /// Ends the thread and takes the writer back.
-    fn join(&mut self) -> Result<Option<Writer>> {
-        let Some((sender, handle)) = self.background.take() else { return Ok(self.writer.take()) };
+    /// Ends the thread and takes the files back.
+    fn join(&mut self) -> Result<Option<Open>> {
+        let Some((sender, handle)) = self.background.take() else {
+            return Ok(self.writer.take().map(|running| Open { running, finished: None }));
+        };
         drop(sender);
         match handle.join() {
-            Ok(writer) => writer.map(Some),
+            Ok(open) => open.map(Some),
             Err(_) => Err(write_error(&self.path, &"the writer stopped unexpectedly")),
         }
     }
 
-    /// Ends the stream, not yet as Parquet.
-    pub(super) fn end(mut self) -> Result<()> {
+    /// Ends the stream, not yet as Parquet where that is not written already.
+    pub(super) fn end(self) -> Result<()> {
+        self.end_running().map(drop)
+    }
+
+    fn end_running(mut self) -> Result<Option<Columns>> {
         if !self.rows.is_empty() {
             self.flush()?;
         }
-        if let Some(mut writer) = self.join()? {
-            writer.finish().map_err(|e| write_error(&self.path, &e))?;
-        }
-        Ok(())
+        let Some(mut open) = self.join()? else { return Ok(None) };
+        open.running.finish().map_err(|e| write_error(&self.path, &e))?;
+        Ok(open.finished)
     }
 
     /// Ends the stream and turns it into Parquet, whose digest joins `files`; the IPC file goes when the Parquet is complete.
@@ -139,8 +162,11 @@ impl<R: Row> Stream<R> {
             std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))?;
             return Ok(rows);
         }
-        self.end()?;
-        convert::<R>(dir, files)
+        let path = self.path.clone();
+        let Some(columns) = self.end_running()? else { return convert::<R>(dir, files) };
+        let rows = columns.finish::<R>(files)?;
+        std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+        Ok(rows)
     }
 }
 
@@ -149,12 +175,16 @@ fn batch<R: Row>(path: &Path, rows: &[R]) -> Result<RecordBatch> {
 }
 
 /// What the thread of a stream does.
-fn write_batches<R: Row>(path: &Path, mut writer: Writer, batches: impl Iterator<Item = Vec<R>>) -> Result<Writer> {
+fn write_batches<R: Row>(path: &Path, mut open: Open, batches: impl Iterator<Item = Vec<R>>) -> Result<Open> {
     for rows in batches {
-        writer.write(&batch::<R>(path, &rows)?).map_err(|e| write_error(path, &e))?;
-        writer.flush().map_err(|e| write_error(path, &e))?;
+        let batch = batch::<R>(path, &rows)?;
+        open.running.write(&batch).map_err(|e| write_error(path, &e))?;
+        open.running.flush().map_err(|e| write_error(path, &e))?;
+        if let Some(columns) = &mut open.finished {
+            columns.write(&batch)?;
+        }
     }
-    Ok(writer)
+    Ok(open)
 }
 
 /// Turns the IPC file of a stream into Parquet, up to its last whole batch. Returns the rows.
@@ -319,28 +349,49 @@ fn broken() -> ArrowError {
     ArrowError::ParquetError("its pages contradict its schema".into())
 }
 
-/// Writes batches as the Parquet file of `C` in `dir`; its digest joins `files`. Returns the rows.
+/// A Parquet file that is being written; it gets its name when it is whole.
+struct Columns {
+    path: PathBuf,
+    writer: ArrowWriter<WholeFile>,
+    rows: u64,
+}
+
+impl Columns {
+    fn create<R: Row>(dir: &Path) -> Result<Self> {
+        let path = finished_path(dir, R::STREAM.name);
+        let file = WholeFile::create(&path)?;
+        let level = ZstdLevel::try_new(1).map_err(|e| write_error(&path, &e))?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(level))
+            .set_dictionary_enabled(false)
+            .set_max_row_group_row_count(Some(1 << 20))
+            .build();
+        let writer = ArrowWriter::try_new(file, R::schema(), Some(properties)).map_err(|e| write_error(&path, &e))?;
+        Ok(Columns { path, writer, rows: 0 })
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.rows += batch.num_rows() as u64;
+        self.writer.write(batch).map_err(|e| write_error(&self.path, &e))
+    }
+
+    /// Ends the file; its digest joins `files`. Returns the rows.
+    fn finish<R: Row>(self, files: &mut FileDigests) -> Result<u64> {
+        let digest = self.writer.into_inner().map_err(|e| write_error(&self.path, &e))?.finish()?;
+        files.insert(format!("{}.parquet", R::STREAM.name), digest);
+        Ok(self.rows)
+    }
+}
+
+/// Writes batches as the Parquet file of `R` in `dir`; its digest joins `files`. Returns the rows.
 fn write_parquet<R: Row>(
     dir: &Path,
     batches: impl Iterator<Item = Result<RecordBatch>>,
     files: &mut FileDigests,
 ) -> Result<u64> {
-    let path = finished_path(dir, R::STREAM.name);
-    let file = WholeFile::create(&path)?;
-    let level = ZstdLevel::try_new(1).map_err(|e| write_error(&path, &e))?;
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(level))
-        .set_dictionary_enabled(false)
-        .set_max_row_group_row_count(Some(1 << 20))
-        .build();
-    let mut writer = ArrowWriter::try_new(file, R::schema(), Some(properties)).map_err(|e| write_error(&path, &e))?;
-    let mut rows = 0;
+    let mut columns = Columns::create::<R>(dir)?;
     for batch in batches {
-        let batch = batch?;
-        rows += batch.num_rows() as u64;
-        writer.write(&batch).map_err(|e| write_error(&path, &e))?;
+        columns.write(&batch?)?;
     }
-    let digest = writer.into_inner().map_err(|e| write_error(&path, &e))?.finish()?;
-    files.insert(format!("{}.parquet", R::STREAM.name), digest);
-    Ok(rows)
+    columns.finish::<R>(files)
 }

@@ -24,6 +24,7 @@ const ROUNDS: Wanted = Wanted {
     payloads: false,
     stamps: false,
     departures: false,
+    at_once: false,
 };
 
 fn id(worker: u32, seq: u32, attempt: u8) -> PacketId {

@@ -6,6 +6,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pktgen_core::arrow::array::AsArray;
 use pktgen_core::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
 use pktgen_core::record::{NO_CLUSTER, PacketId, RECEIVED, SumOk};
+use pktgen_testing::eventually;
 use proptest::prelude::*;
 
 use super::*;
@@ -23,7 +24,7 @@ impl RunDir {
             received_server: None,
             server: wanted.server,
             states: None,
-            rounds: wanted.rounds.then(|| Rounds::create(dir).unwrap()),
+            rounds: wanted.rounds.then(|| Rounds::create(dir, wanted.at_once).unwrap()),
             lanes: None,
             stamps: None,
             stamps_received: false,
@@ -48,6 +49,7 @@ fn run_dir(dir: &Path, rounds: bool, server: bool) -> RunDir {
             payloads: false,
             stamps: false,
             departures: false,
+            at_once: false,
         },
     )
 }
@@ -156,6 +158,30 @@ fn other_runs_have_one_stream() {
         run.close().unwrap();
         assert_eq!(read(dir.path()), [(5, 2, 0)]);
     }
+}
+
+/// Streams of any length are the same bytes, written while the run is under way or at its end; one that is given up has no Parquet.
+#[test]
+fn parquet_is_the_same_at_once_and_at_the_end() {
+    for count in [0, 1, 4095, 4096, 4097, 100_000] {
+        let made = [false, true].map(|at_once| {
+            let dir = tempfile::tempdir().unwrap();
+            let mut stream = Stream::create(dir.path()).unwrap().at_once(at_once);
+            rows(3, &[2, 0, 7], count / 3).iter().for_each(|own| stream.push(&row(*own)).unwrap());
+            let mut digests = FileDigests::new();
+            let rows = stream.finish(dir.path(), &mut digests).unwrap();
+            assert_eq!(files(dir.path()), ["received.parquet"]);
+            (rows, digests, std::fs::read(dir.path().join("received.parquet")).unwrap())
+        });
+        assert!(made[0] == made[1] && made[0].0 == (count / 3 * 3) as u64, "{count} rows");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut stream = Stream::create(dir.path()).unwrap().at_once(true);
+    rows(3, &[1], 20_000).iter().for_each(|own| stream.push(&row(*own)).unwrap());
+    drop(stream);
+    // Its thread ends by itself.
+    eventually("its thread ends", || files(dir.path()) == ["received.arrows"]);
+    assert_eq!(recover_received(dir.path(), &mut FileDigests::new()).unwrap(), 16_384);
 }
 
 /// A run that was killed: what its streams had on disk, the server's cut in the middle of a batch.
