@@ -70,8 +70,8 @@ def packages(triple):
 
 def texts(package):
     folder = Path(package["manifest_path"]).parent
-    # Code of others within a crate (zstd's C) has its licence one folder below.
-    found = [path for pattern in ("*", "*/*") for path in folder.glob(pattern)]
+    # Code of others within a crate (C of zstd and mimalloc, Unicode's tables) has its licence some folders below.
+    found = [path for depth in range(4) for path in folder.glob("*/" * depth + "*")]
     return sorted(path for path in found if path.is_file() and path.suffix not in (".rs", ".c", ".h") and path.name.upper().startswith(TEXTS))
 
 
