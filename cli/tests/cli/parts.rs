@@ -69,7 +69,11 @@ fn loss(dir: &Path) -> f64 {
     let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
     assert_eq!((&balance["unknown"], &balance["in_flight"]), (&Value::from(0), &Value::from(0)), "{manifest}");
     assert_eq!(balance["sent"], 13500);
-    assert!(counters["sums_ok"].as_u64() > Some(1000) && counters["sums_ok"] == counters["packets_received"]);
+    // More is merged where a host stands still.
+    assert!(
+        counters["sums_ok"].as_u64() > Some(100) && counters["sums_ok"] == counters["packets_received"],
+        "{counters}"
+    );
     assert_eq!(manifest.get("part"), None, "a whole run");
     let dropped: f64 = balance["dropped"].as_object().expect("drops").values().filter_map(Value::as_f64).sum();
     dropped / 13500.0

@@ -31,14 +31,13 @@ fn threads(process: u32) -> Vec<Thread> {
     tasks.filter_map(of).collect()
 }
 
-/// Threads of a run while its workers send, from when each has given up what it does not need; none if that never was.
-fn settled(run: &mut Child) -> Vec<Vec<Thread>> {
+/// Threads of a run while its workers send, from when those with these names have begun and each has given up what it does not need; none if that never was.
+fn settled(run: &mut Child, names: &[&str]) -> Vec<Vec<Thread>> {
     let mut found = Vec::new();
     while found.len() < 10 && run.try_wait().expect("a child").is_none() {
         let all = threads(run.id());
-        // The one that makes the frames begins a little later than the one that sends them, and ends a little earlier.
-        let has = |all: &[Thread], name: &str| all.iter().any(|thread| thread.name == name);
-        let works = |all: &[Thread]| has(all, "workers") && has(all, "feeder");
+        // They begin one after the other, each for a moment under the name of the one that starts it, and end so.
+        let works = |all: &[Thread]| names.iter().all(|name| all.iter().any(|thread| thread.name == *name));
         let sending = works(&all) && works(&threads(run.id()));
         // Threads begin with the rights of the one that starts them.
         if sending && (!found.is_empty() || all.iter().all(|thread| thread.effective == 0)) {
@@ -66,17 +65,15 @@ fn no_thread_has_rights_while_frames_are_sent() {
         command.args(["--metrics", "127.0.0.1:9400", "--set", "transport.kind=af_packet"]);
         command.args(["--set", "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]", "--set", "workload.updates=3000"]);
         let mut run = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let found = settled(&mut run);
+        let roles: &[&str] = if whole { &["device", "server", "books", "received"] } else { &[] };
+        let names = [&["workers", "feeder", "sent", "metrics"], roles].concat();
+        let found = settled(&mut run, &names);
         let process = run.id();
         let output = run.wait_with_output().expect("a child");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(matches!(output.status.code(), Some(0 | 1)), "{words:?}: {said}");
-        assert_eq!(found.len(), 10, "{words:?}: threads without rights, ten times: {found:?}");
-        let roles: &[&str] = if whole { &["device", "server", "books", "received"] } else { &[] };
+        assert_eq!(found.len(), 10, "{words:?}: {names:?} without rights, ten times: {found:?}");
         for all in &found {
-            for name in ["workers", "feeder", "sent", "metrics"].iter().chain(roles) {
-                assert!(all.iter().any(|thread| thread.name == *name), "{words:?}: {name} is not among {all:?}");
-            }
             all.iter().for_each(|own| assert_eq!(own.effective, 0, "{words:?}: {} in {all:?}", own.name));
         }
         // A thread that has just begun may take up what the one that began it may, until it has given that up.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -16,7 +16,7 @@ use pktgen_core::{Error, Result};
 use super::cable::{self, Cable};
 use super::held;
 use super::keeper::NAME;
-use super::kernel::{Apart, Contained};
+use super::kernel::{Apart, Contained, readable};
 use super::settings::Launch;
 use super::talk::{CommandOutput, Exit, Reply, Request, say};
 use crate::clock::Stopwatch;
@@ -33,6 +33,9 @@ const LINE_MAX: usize = 400;
 const LINES_MAX: usize = 5;
 /// A device that prints without end is read this slowly.
 const READ_PAUSE: Duration = Duration::from_millis(10);
+/// Bytes that are read at once, and reads after which a device counts as printing without end.
+const READ: usize = 1 << 14;
+const READS_MAX: usize = 16;
 /// An interface of a run before may still be on its way out.
 const PLUG_TRIES: u32 = 100;
 const PLUG_PAUSE: Duration = Duration::from_millis(30);
@@ -45,6 +48,14 @@ struct Printed {
 }
 
 impl Printed {
+    /// Reads once; false at the end.
+    fn read(&mut self, mut from: &File) -> bool {
+        let mut part = [0; READ];
+        let Ok(got @ 1..) = from.read(&mut part) else { return false };
+        self.take(&part[..got]);
+        true
+    }
+
     fn take(&mut self, part: &[u8]) {
         for byte in part {
             match byte {
@@ -66,6 +77,33 @@ impl Printed {
     }
 }
 
+/// What a device prints. Whoever reads has the lock, so that what left the pipe is among the lines.
+struct Output {
+    from: File,
+    printed: Mutex<Printed>,
+}
+
+impl Output {
+    /// Takes some of what is in the pipe, which is something; false at its end.
+    fn take(&self) -> bool {
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have read it meanwhile.
+        !readable(self.from.as_fd(), 0) || printed.read(&self.from)
+    }
+
+    /// The last lines, with what is in the pipe now, of one that prints without end some of it.
+    fn lines(&self) -> Vec<String> {
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..READS_MAX {
+            if !(readable(self.from.as_fd(), 0) && printed.read(&self.from)) {
+                break;
+            }
+        }
+        printed.close();
+        printed.lines.clone()
+    }
+}
+
 /// A device in namespaces of its own. All of it ends when this is dropped.
 pub(crate) struct Launched {
     /// First, so that the ends here are gone when the others are.
@@ -75,7 +113,7 @@ pub(crate) struct Launched {
     replies: Mutex<Receiver<Reply>>,
     end: Arc<Mutex<Option<Exit>>>,
     ended: Arc<AtomicBool>,
-    printed: Arc<Mutex<Printed>>,
+    output: Arc<Output>,
     stays: bool,
     stop: Vec<String>,
     /// What the device has to do without here.
@@ -136,9 +174,10 @@ impl Launched {
         let contained = Contained::start(&apart, NAME, &theirs, &OwnedFd::from(written))
             .map_err(|e| host("make namespaces", &e))?;
         drop(theirs);
-        let (printed, end) = (Arc::new(Mutex::new(Printed::default())), Arc::new(Mutex::new(None)));
+        let output = Output { from: File::from(OwnedFd::from(output)), printed: Mutex::default() };
+        let (output, end) = (Arc::new(output), Arc::new(Mutex::new(None)));
         let ended = Arc::new(AtomicBool::new(false));
-        read_output(File::from(OwnedFd::from(output)), printed.clone());
+        follow(output.clone());
         let replies = listen(&stream, end.clone(), ended.clone()).map_err(|e| host("listen", &e))?;
         let mut launched = Launched {
             _ends: Ends(Vec::new()),
@@ -147,7 +186,7 @@ impl Launched {
             replies: Mutex::new(replies),
             end,
             ended,
-            printed,
+            output,
             stays: launch.stays,
             stop: launch.stop.clone(),
             without: Vec::new(),
@@ -257,13 +296,9 @@ impl Launched {
 
     /// What it printed last, for messages.
     pub(crate) fn last_words(&self) -> String {
-        // What was on its way is read now.
-        std::thread::sleep(2 * READ_PAUSE);
-        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
-        printed.close();
-        match printed.lines.is_empty() {
-            true => "; it printed nothing".to_owned(),
-            false => format!("; it printed: {}", printed.lines.join(" | ")),
+        match &self.output.lines()[..] {
+            [] => "; it printed nothing".to_owned(),
+            lines => format!("; it printed: {}", lines.join(" | ")),
         }
     }
 
@@ -275,11 +310,7 @@ impl Launched {
     /// The same; returns the last line that it printed which is a JSON object of whole numbers.
     pub(crate) fn stop_for_counts(self) -> Option<BTreeMap<String, u64>> {
         self.end_device().ok()?;
-        // What was on its way is read now.
-        std::thread::sleep(2 * READ_PAUSE);
-        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
-        printed.close();
-        printed.lines.iter().rev().find_map(|line| serde_json::from_str(line).ok())
+        self.output.lines().iter().rev().find_map(|line| serde_json::from_str(line).ok())
     }
 
     fn end_device(&self) -> Result<Option<String>> {
@@ -333,12 +364,10 @@ fn listen(stream: &UnixStream, end: Arc<Mutex<Option<Exit>>>, ended: Arc<AtomicB
 }
 
 /// Reads what the device prints, and keeps its last lines.
-fn read_output(mut from: File, printed: Arc<Mutex<Printed>>) {
+fn follow(output: Arc<Output>) {
     let read = move || {
         let _ = drop_privileges(&[]);
-        let mut part = vec![0; 1 << 16];
-        while let Ok(got @ 1..) = from.read(&mut part) {
-            printed.lock().unwrap_or_else(PoisonError::into_inner).take(&part[..got]);
+        while readable(output.from.as_fd(), -1) && output.take() {
             std::thread::sleep(READ_PAUSE);
         }
     };
