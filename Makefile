@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: packages demo site test test-all test-cli test-crates test-realtime test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
+.PHONY: packages demo site test test-all test-rust test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
 
 # Half of what tests do is wait, for wires and processes: three for each core at a time.
 export RUST_TEST_THREADS ?= $(shell expr 3 \* $$(nproc))
@@ -29,23 +29,15 @@ test: tools
 check:
 	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --lib
 
-# With captures by libpcap where it is installed: one compilation. That a build without it compiles, `lint` asks. No comment has a test (tidy).
+# With captures by libpcap where it is installed: one compilation. That a build without it compiles, `lint` asks.
 test-all: build lint
 	@pkg-config --exists libpcap 2>/dev/null || scripts/skip libpcap "captures by libpcap" "libpcap-dev is not installed"
-	$(MAKE) --jobs 2 test-cli test-crates
-	$(MAKE) test-realtime
+	$(MAKE) test-rust
 	$(MAKE) --jobs 3 --output-sync=target test-pages test-python test-benches test-texts
 
-# The tests of the binary wait; what computes runs one at a time beside them, told at its end. Real time has the machine to itself.
-test-cli:
-	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --test cli
-
-test-crates:
-	@RUST_TEST_THREADS=1 $(CARGO) test $(RELEASE) --workspace $(FEATURES) --lib --bins --test compare --test registry --test workload \
-	  >target/test-crates.log 2>&1; code=$$?; cat target/test-crates.log; exit $$code
-
-test-realtime:
-	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --test realtime
+# Of all crates. No comment has a test (tidy).
+test-rust:
+	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --tests $(TESTS)
 
 # Three at a time: pages in a browser; what is written in Python; benches, each once; what texts say of each other.
 test-pages:
