@@ -6,8 +6,8 @@ RELEASE = --release
 
 .PHONY: packages demo site test test-all test-rust test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
 
-# Half of what tests do is wait, for wires and processes: three for each core at a time.
-export RUST_TEST_THREADS ?= $(shell expr 3 \* $$(nproc))
+# Half of what tests do is wait, for wires and processes: two for each core at a time.
+export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
