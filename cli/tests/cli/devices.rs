@@ -288,7 +288,8 @@ fn devices_of_others_are_launched() {
         let (program, spec, tables) = (path(&swx.join("swx")), path(&swx.join("switchml.spec")), path(&tables));
         let command =
             json!([program, "--ports", "e0", "--spec", spec, "--tables", tables, "--counters", "/run/counters.json"]);
-        let file = json!({ "command": command, "ports": ["e0"], "ready": "file", "file": "/run/counters.json" });
+        // The pipeline is compiled when it starts.
+        let file = json!({ "command": command, "ports": ["e0"], "ready": "file", "file": "/run/counters.json", "timeout": "60s" });
         devices.push(("switchml", file, Vec::new()));
     }
     for (name, launch, set) in devices {
