@@ -12,18 +12,18 @@
 namespace
 {
 
-struct Settings
+struct Settings : Common
 {
-    std::string ties{"ns3"};
-    std::string trace;
+    Settings()
+        : Common(60, 0.3)
+    {
+    }
+
     uint32_t ports{8};
     uint32_t clusters{4};
     uint32_t perCluster{16};
-    uint32_t updates{60};
-    uint32_t run{1};
     uint32_t bytes{256};
     double period{100};
-    double jitter{0.3};
     std::string rate{"49152bps"};
 };
 
@@ -149,18 +149,12 @@ main(int argc, char* argv[])
     Time::SetResolution(Time::PS);
     Settings s;
     CommandLine cmd(__FILE__);
-    cmd.AddValue("ties",
-                 "departure and arrival at one instant: ns3 takes what was planned first; departures lets departures go first",
-                 s.ties);
-    cmd.AddValue("trace", "write every generation to this file, as CSV", s.trace);
+    s.AddTo(cmd);
     cmd.AddValue("ports", "ports of a switch, an even number", s.ports);
     cmd.AddValue("clusters", "clusters of workers, and updates that wait at a switch", s.clusters);
     cmd.AddValue("perCluster", "workers of a cluster", s.perCluster);
-    cmd.AddValue("updates", "updates per worker", s.updates);
-    cmd.AddValue("run", "run number of ns-3's random generator", s.run);
     cmd.AddValue("bytes", "bytes of a frame on a link", s.bytes);
     cmd.AddValue("period", "period of workers, in ms", s.period);
-    cmd.AddValue("jitter", "share of the period by which a gap is off at most", s.jitter);
     cmd.AddValue("rate", "rate of every link", s.rate);
     cmd.Parse(argc, argv);
     const uint64_t room = uint64_t(s.ports) * s.ports * s.ports / 4;
@@ -172,12 +166,7 @@ main(int argc, char* argv[])
         return 2;
     }
     g_books.Size(s.clusters, s.perCluster);
-    if (!s.trace.empty())
-    {
-        g_books.Trace(s.trace);
-    }
-    RngSeedManager::SetSeed(1);
-    RngSeedManager::SetRun(s.run);
+    s.Begin();
     const auto begun = std::chrono::steady_clock::now();
     Network network(s);
     const auto start = std::chrono::steady_clock::now();
@@ -190,13 +179,8 @@ main(int argc, char* argv[])
               << ",\"memory_mb\":" << Memory() << ",";
     PrintCounts(0, wall.count(), Simulator::GetEventCount());
     std::cout << "}" << std::endl;
-    g_books.trace.flush();
-    if (!s.trace.empty() && !g_books.trace)
-    {
-        std::cerr << "--trace=" << s.trace << " cannot be written\n";
-        return 1;
-    }
+    const int code = s.End();
     // Nothing is taken down: of a large network that takes as long as a run.
     std::cout.flush();
-    std::_Exit(0);
+    std::_Exit(code);
 }

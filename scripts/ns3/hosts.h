@@ -1,4 +1,4 @@
-// Workers, links, and frames that go from device to device without a protocol stack.
+// What both programs are told, workers, links, and frames that go from device to device without a protocol stack.
 #pragma once
 
 #include "olaf_queue.h"
@@ -7,6 +7,57 @@
 
 namespace
 {
+
+/// What both programs are told.
+struct Common
+{
+    Common(uint32_t updates, double jitter)
+        : updates(updates),
+          jitter(jitter)
+    {
+    }
+
+    std::string ties{"ns3"};
+    std::string trace;
+    uint32_t run{1};
+    uint32_t updates;
+    double jitter;
+
+    void AddTo(CommandLine& cmd)
+    {
+        cmd.AddValue("ties",
+                     "departure and arrival at one instant: ns3 takes what was planned first; departures, of bare frames only, lets departures "
+                     "go first",
+                     ties);
+        cmd.AddValue("trace", "write every generation to this file, as CSV", trace);
+        cmd.AddValue("run", "run number of ns-3's random generator", run);
+        cmd.AddValue("updates", "updates per worker", updates);
+        cmd.AddValue("jitter", "share of the period by which a gap is off at most", jitter);
+    }
+
+    /// Before the network is made.
+    void Begin() const
+    {
+        if (!trace.empty())
+        {
+            g_books.Trace(trace);
+        }
+        RngSeedManager::SetSeed(1);
+        RngSeedManager::SetRun(run);
+    }
+
+    /// After the run: the exit code.
+    int End() const
+    {
+        g_books.trace.flush();
+        if (!trace.empty() && !g_books.trace)
+        {
+            std::cerr << "--trace=" << trace << " cannot be written\n";
+            return 1;
+        }
+        return 0;
+    }
+};
 
 /// A periodic worker: a random phase, then gaps off by up to the jitter's share of the period.
 class Worker : public Application

@@ -44,18 +44,18 @@ CheckFrame(Ptr<const Packet> frame)
 // The network
 
 /// What the command line says.
-struct Settings
+struct Settings : Common
 {
+    Settings()
+        : Common(1000, 0.1)
+    {
+    }
+
     std::string queue{"fifo"};
     std::string stack{"ip"};
-    std::string ties{"ns3"};
-    uint32_t run{1};
-    uint32_t updates{1000};
     double period1{100};
     double period2{100};
-    double jitter{0.1};
     double until{0};
-    std::string trace;
     std::string leafRate{"800kbps"};
     std::string rootRate{"1Mbps"};
     uint32_t leafSlots{5};
@@ -240,19 +240,12 @@ main(int argc, char* argv[])
     Time::SetResolution(Time::PS);
     Settings s;
     CommandLine cmd(__FILE__);
+    s.AddTo(cmd);
     cmd.AddValue("queue", "fifo or olaf", s.queue);
     cmd.AddValue("stack", "ip: UDP over ns-3's IPv4; device: bare frames from device to device", s.stack);
-    cmd.AddValue("ties",
-                 "departure and arrival at one instant: ns3 takes what was planned first; departures "
-                 "(stack device only) lets departures go first",
-                 s.ties);
-    cmd.AddValue("run", "run number of ns-3's random generator", s.run);
-    cmd.AddValue("updates", "updates per worker", s.updates);
     cmd.AddValue("period1", "period of the workers of clusters 0-4, in ms", s.period1);
     cmd.AddValue("period2", "period of the workers of clusters 5-9, in ms", s.period2);
-    cmd.AddValue("jitter", "share of the period by which a gap is off at most", s.jitter);
     cmd.AddValue("until", "cut the run here, in s of simulated time; 0: run until all is delivered", s.until);
-    cmd.AddValue("trace", "write every generation to this file, as CSV", s.trace);
     cmd.AddValue("leafRate", "rate of SW1 and SW2 towards SW3", s.leafRate);
     cmd.AddValue("rootRate", "rate of SW3 towards the server", s.rootRate);
     cmd.AddValue("leafSlots", "packets that wait at SW1 and SW2", s.leafSlots);
@@ -267,12 +260,7 @@ main(int argc, char* argv[])
                      "departures\n";
         return 2;
     }
-    if (!s.trace.empty())
-    {
-        g_books.Trace(s.trace);
-    }
-    RngSeedManager::SetSeed(1);
-    RngSeedManager::SetRun(s.run);
+    s.Begin();
     g_books.Size(CLUSTERS, PER_CLUSTER);
     Network network(s);
     if (s.until > 0)
@@ -285,11 +273,5 @@ main(int argc, char* argv[])
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
     Print(s, wall.count(), Simulator::GetEventCount());
     Simulator::Destroy();
-    g_books.trace.flush();
-    if (!s.trace.empty() && !g_books.trace)
-    {
-        std::cerr << "--trace=" << s.trace << " cannot be written\n";
-        return 1;
-    }
-    return 0;
+    return s.End();
 }
