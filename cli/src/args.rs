@@ -109,6 +109,7 @@ pub(crate) enum Command {
     /// Streams, metrics and verdict of runs as lines that two versions are compared by
     Dump(Dump),
     /// Reports from run dirs: html, markdown, json; with --baseline or several RUNs, which is better
+    #[command(visible_alias = "compare")]
     Report(Report),
     /// Metrics of runs over time, from a file that report --history wrote, and where they changed
     History(History),

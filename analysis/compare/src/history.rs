@@ -158,7 +158,7 @@ impl Entry {
         file.lock().map_err(Error::io("lock history", path))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(Error::io("read history", path))?;
-        let history = parse(&bytes, path);
+        let history = parse(&bytes, path)?;
         if history.entries.iter().any(|entry| entry.run == self.run) {
             return Ok((false, history.damaged));
         }
@@ -177,10 +177,17 @@ impl Entry {
 /// Reads the history in `path`.
 pub fn read(path: &Path) -> Result<History> {
     check_regular(path)?;
-    Ok(parse(&std::fs::read(path).map_err(Error::io("read history", path))?, path))
+    parse(&std::fs::read(path).map_err(Error::io("read history", path))?, path)
 }
 
-fn parse(bytes: &[u8], path: &Path) -> History {
+/// How a line begins that was written here, torn ones too.
+const BEGINNING: &[u8] = b"{\"version\":";
+
+fn parse(bytes: &[u8], path: &Path) -> Result<History> {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    if !bytes.iter().all(u8::is_ascii_whitespace) && !lines.any(|line| line.starts_with(BEGINNING)) {
+        return Err(Error::data(path, "it is no history: none of its lines was written by pktgen report --history"));
+    }
     let mut history = History::default();
     for (i, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -196,7 +203,7 @@ fn parse(bytes: &[u8], path: &Path) -> History {
         }
     }
     history.entries.sort_by_key(|entry| entry.created_unix_ns);
-    history
+    Ok(history)
 }
 
 impl History {

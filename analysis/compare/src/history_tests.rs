@@ -86,6 +86,21 @@ fn torn_lines_are_reported_skipped_and_never_joined() {
 }
 
 #[test]
+fn files_of_others_are_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("manifest.json");
+    for text in ["{\n  \"version\": 1\n}\n", "a,b\n1,2\n", "\u{0}"] {
+        fs::write(&file, text).unwrap();
+        for fault in [read(&file).unwrap_err(), entry(1, 1.0).append(&file).unwrap_err()] {
+            assert!(fault.exit_code() == 2 && fault.to_string().contains("it is no history"), "{fault}");
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    }
+    fs::write(&file, " \n").unwrap();
+    assert!(entry(1, 1.0).append(&file).unwrap().0);
+}
+
+#[test]
 fn series_are_by_date_and_say_where_they_changed() {
     let mut entries: Vec<Entry> =
         (0..30).map(|i| entry(i, if i < 18 { 100.0 } else { 110.0 } + (i * 7 % 5) as f64)).collect();
@@ -96,7 +111,7 @@ fn series_are_by_date_and_say_where_they_changed() {
         bytes.extend(serde_json::to_vec(entry).unwrap());
         bytes.push(b'\n');
     }
-    let history = parse(&bytes, Path::new("h"));
+    let history = parse(&bytes, Path::new("h")).unwrap();
     assert_eq!((history.metrics(), history.invalid()), (vec!["aom_mean/cluster".to_owned(), "loss".to_owned()], 1));
     assert_eq!(history.series(&[]).len(), 2);
     let series = history.series(&["aom_mean/cluster".to_owned()]);

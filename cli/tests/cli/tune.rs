@@ -100,7 +100,7 @@ fn deadlines(net: &Net, folder: &std::path::Path) {
 
 fn refusals(net: &Net) {
     for (args, code, part) in [
-        (&["nothing0"][..], 3, "nothing0"),
+        (&["nothing0"][..], 3, "there is no interface \"nothing0\""),
         (&["w0", "--rounds", "5"], 2, "6 to 1000"),
         (&["w0", "--pps", "0.5"], 2, "1 to 1e9"),
         (&["w0", "--trial", "1us"], 2, "--trial 1us"),

@@ -108,6 +108,21 @@ pub struct Layout {
     pub check_bits: u32,
 }
 
+/// Why there is no layout: the setting that asks too much, and what is wrong with it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The setting, of section `format`.
+    pub key: &'static str,
+    /// In words.
+    pub why: String,
+}
+
+impl Refusal {
+    fn of(key: &'static str, why: impl Into<String>) -> Self {
+        Refusal { key, why: why.into() }
+    }
+}
+
 /// Bits of a number.
 fn bits_of(n: u64) -> u32 {
     64 - n.leading_zeros()
@@ -116,19 +131,18 @@ fn bits_of(n: u64) -> u32 {
 impl Layout {
     /// The layout for clusters of up to `workers` workers and packets of at least `elements` gradients, or why there is none.
     /// The format says what gradients are, and whether all members of a sum have the same sequence number.
-    pub fn plan((number, shared): (Number, bool), ask: Ask, workers: u32, elements: usize) -> Result<Layout, String> {
+    pub fn plan((number, shared): (Number, bool), ask: Ask, workers: u32, elements: usize) -> Result<Layout, Refusal> {
         let Ask { detail, merge, window } = ask;
         if window == 0 {
-            return Err("lanes_window: 0 updates cannot be distinguished; use 1 or more".into());
+            return Err(Refusal::of("lanes_window", "0 updates cannot be distinguished; use 1 or more"));
         }
         if merge != Merge::Sum && number == Number::I32 {
-            return Err(
-                "lanes_merge: a mean of integers loses its remainder, and lanes with it; means need f32 gradients"
-                    .into(),
-            );
+            let why = "a mean of integers loses its remainder, and lanes with it; means need f32 gradients";
+            return Err(Refusal::of("lanes_merge", why));
         }
         if merge != Merge::Sum && detail != Detail::Which {
-            return Err("lanes: the mean of ones is one, whatever their number; of means use lanes = \"which\"".into());
+            let why = "the mean of ones is one, whatever their number; of means use lanes = \"which\"";
+            return Err(Refusal::of("lanes", why));
         }
         let layout = Layout { number, merge, detail, workers, window, shared, check_bits: 0 };
         let layout = Layout { check_bits: layout.bits_beside_sum(), ..layout };
@@ -142,22 +156,21 @@ impl Layout {
         self.window > 0 && told && (least..=self.bits()).contains(&self.check_bits) && self.fits(LANES_MAX).is_ok()
     }
 
-    fn fits(&self, elements: usize) -> Result<(), String> {
+    fn fits(&self, elements: usize) -> Result<(), Refusal> {
         let (need, room) = (self.lanes(), elements.min(LANES_MAX));
         let (workers, window) = (self.workers, self.window);
         if self.detail == Detail::Who && self.digit_bits() > self.bits() {
-            return Err(format!(
-                "lanes_window: the count of {window} updates is more than a lane's {} bits",
-                self.bits()
-            ));
+            let why = format!("the count of {window} updates is more than a lane's {} bits", self.bits());
+            return Err(Refusal::of("lanes_window", why));
         }
         if self.detail == Detail::Which && self.check_bits < CHECK_MIN {
-            return Err(format!(
-                "lanes: sums of up to {workers} · {window} updates leave {} of the {} bits of a lane to a hash, and {CHECK_MIN} are \
-                 the least; lower format.lanes_window",
+            let why = format!(
+                "sums of up to {workers} · {window} updates leave {} of the {} bits of a lane to a hash, and {CHECK_MIN} are the \
+                 least; lower format.lanes_window",
                 self.check_bits,
                 self.bits()
-            ));
+            );
+            return Err(Refusal::of("lanes", why));
         }
         if need <= room {
             return Ok(());
@@ -167,11 +180,12 @@ impl Layout {
             Some(most) if !self.shared => format!("lower format.lanes_window to {most} or less"),
             _ => "use lanes = \"who\" or \"count\"".to_owned(),
         };
-        Err(format!(
-            "lanes: {need} lanes are needed for clusters of {workers} workers and windows of {window} updates, {} updates to a lane; the \
+        let why = format!(
+            "{need} lanes are needed for clusters of {workers} workers and windows of {window} updates, {} updates to a lane; the \
              smallest packet has {elements} gradients, and at most {LANES_MAX} can be lanes; {advice}, or make packets larger",
             self.per_lane()
-        ))
+        );
+        Err(Refusal::of("lanes", why))
     }
 
     /// Whether the lanes of sums of f32s name their members, so that the sums can be recomputed.
@@ -294,7 +308,7 @@ mod tests {
         merge: Merge,
         (workers, window): (u32, u32),
         elements: usize,
-    ) -> Result<usize, String> {
+    ) -> Result<usize, Refusal> {
         let form = if format == "olaf" { (Number::F32, false) } else { (Number::I32, true) };
         Layout::plan(form, Ask { detail, merge, window }, workers, elements).map(|layout| layout.lanes())
     }
@@ -335,8 +349,10 @@ mod tests {
             ("olaf", Which, Sum, (1, 1 << 20), 46, "leave 3 of the 24 bits"),
             ("olaf", Which, Sum, (3, 0), 46, "0 updates"),
         ] {
-            let message = plan(format, detail, merge, size, elements).unwrap_err();
+            let message = plan(format, detail, merge, size, elements).unwrap_err().why;
             assert!(message.contains(part), "{part}: {message}");
         }
+        let key = |merge, window| plan("trio_ml", Which, merge, (6, window), 99).unwrap_err().key;
+        assert_eq!([key(Mean, 64), key(Sum, 0)], ["lanes_merge", "lanes_window"]);
     }
 }

@@ -84,6 +84,6 @@ pub fn read(
     let most = super::ranks(&workers.cluster_of).into_iter().filter(|rank| *rank != super::NOBODY).max();
     let most = most.map_or(1, |rank| rank + 1);
     let layout = Layout::plan((form.number, form.shared), Ask { detail, merge, window }, most, elements)
-        .map_err(|why| Error::config(format!("{place}: format.{why}")))?;
+        .map_err(|refusal| Error::config(format!("{}: {}", section.place(refusal.key), refusal.why)))?;
     Ok(Some(Arc::new(Lanes::new(layout, form, workers))))
 }

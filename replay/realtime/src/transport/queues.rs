@@ -11,7 +11,7 @@ use std::path::Path;
 
 use pktgen_core::{Error, Result};
 
-use super::{Arrival, End, Found, Submitted, Wire, WireCounters, socket};
+use super::{Arrival, End, Found, Submitted, Wire, WireCounters, safety, socket};
 
 /// A queue that cannot be waited for is looked at so often.
 const LOOK_NS: u64 = 50_000;
@@ -127,8 +127,9 @@ pub(super) fn count(folder: &Path, interface: &str) -> Result<(u32, u32)> {
     Ok((of("rx-") as u32, of("tx-") as u32))
 }
 
-/// Queues that an interface sends from.
+/// Queues that an interface sends from; refused if there is no such interface, or it is not up.
 pub(crate) fn to_send(interface: &str) -> Result<u32> {
+    safety::check_usable(Path::new("/"), interface)?;
     count(Path::new("/sys/class/net"), interface).map(|(_, send)| send)
 }
 
