@@ -184,10 +184,6 @@ pub fn read(path: &Path) -> Result<History> {
 const BEGINNING: &[u8] = b"{\"version\":";
 
 fn parse(bytes: &[u8], path: &Path) -> Result<History> {
-    let mut lines = bytes.split(|byte| *byte == b'\n');
-    if !bytes.iter().all(u8::is_ascii_whitespace) && !lines.any(|line| line.starts_with(BEGINNING)) {
-        return Err(Error::data(path, "it is no history: none of its lines was written by pktgen report --history"));
-    }
     let mut history = History::default();
     for (i, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -201,6 +197,11 @@ fn parse(bytes: &[u8], path: &Path) -> Result<History> {
             Ok(entry) => damaged(format!("version {} is not {VERSION}, which is known here", entry.version)),
             Err(fault) => damaged(format!("it is no whole line of a history ({fault})")),
         }
+    }
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let nothing_read = history.entries.is_empty() && !history.damaged.is_empty();
+    if nothing_read && !lines.any(|line| line.starts_with(BEGINNING)) {
+        return Err(Error::data(path, "it is no history: none of its lines was written by pktgen report --history"));
     }
     history.entries.sort_by_key(|entry| entry.created_unix_ns);
     Ok(history)

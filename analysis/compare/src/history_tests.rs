@@ -96,6 +96,9 @@ fn files_of_others_are_refused_and_left_alone() {
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
     }
+    let spaced = serde_json::to_string(&entry(2, 2.0)).unwrap().replace(":", ": ");
+    fs::write(&file, spaced).unwrap();
+    assert_eq!(read(&file).unwrap().entries.len(), 1, "written again by another program");
     fs::write(&file, " \n").unwrap();
     assert!(entry(1, 1.0).append(&file).unwrap().0);
 }
