@@ -110,7 +110,7 @@ class Browser:
             if value:
                 return value
             time.sleep(0.1)
-        fail(f"{what} never came; the page says: {self.value('document.body.innerText')[:2000]}")
+        fail(f"{what} never came; the page says: {' '.join(self.value('document.body.innerText')[:2000].split())}")
 
     def key(self, key):
         codes = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "Home": 36, "End": 35, "Escape": 27, "ArrowDown": 40, "Space": 32}
@@ -197,7 +197,8 @@ def make_runs(pktgen, folder):
     manifest["experiment"] = TRAP
     (bad / "manifest.json").write_text(json.dumps(manifest))
     live = [pktgen, "replay", folder / "x.toml", "--out", runs / "live", "--no-report", "-q", "--stats", "200ms", "--stats-to", "run"]
-    return runs, subprocess.Popen(live, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with open(folder / "live.err", "w") as said:
+        return runs, subprocess.Popen(live, stdout=subprocess.DEVNULL, stderr=said)
 
 
 def tab_to(browser, wanted):
@@ -319,6 +320,10 @@ def main():
         server.terminate()
         if server.wait(HANG) != 0:
             fail(f"the server ended with {server.returncode}")
+    except SystemExit:
+        rows = (runs / "live/stats.jsonl").read_text().count("\n") if (runs / "live/stats.jsonl").exists() else "no file of"
+        print(f"browser-check: serve: the run: code {run.poll()}, {rows} rows; it said: {(folder / 'live.err').read_text()!r}", file=sys.stderr)
+        raise
     finally:
         for process in (run, server, browser and browser.process):
             if process:

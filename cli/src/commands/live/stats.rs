@@ -118,10 +118,16 @@ fn create(path: &Path) -> Result<File> {
     File::create(path).map_err(Error::io("create", path))
 }
 
-/// Makes the file of a run dir, which holds no other file of that name.
+/// Makes the file of a run dir, which holds no other file of that name. It is locked before it has its name: whoever finds it
+/// without a lock takes the run for killed.
 fn open_in(dir: &Path) -> std::io::Result<File> {
-    let file = File::create_new(dir.join(RUN_ROWS))?;
+    let (path, unnamed) = (dir.join(RUN_ROWS), dir.join(format!(".{RUN_ROWS}")));
+    if path.exists() {
+        return Err(std::io::ErrorKind::AlreadyExists.into());
+    }
+    let file = File::create_new(&unnamed)?;
     file.lock()?;
+    std::fs::rename(unnamed, path)?;
     Ok(file)
 }
 
@@ -223,6 +229,31 @@ mod tests {
     use pktgen_realtime::live::DeviceCounts;
 
     use super::*;
+
+    #[test]
+    fn rows_of_a_run_are_never_seen_without_a_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let dirs: Vec<_> = (0..200).map(|i| folder.path().join(i.to_string())).collect();
+        std::thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+                let free = |dir: &PathBuf| loop {
+                    if let Ok(file) = File::open(dir.join(RUN_ROWS)) {
+                        break !matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock));
+                    }
+                    assert!(std::time::Instant::now() < end, "no file in {}", dir.display());
+                };
+                dirs.iter().find(|dir| free(dir))
+            });
+            let mut held = Vec::new();
+            for dir in &dirs {
+                std::fs::create_dir(dir).unwrap();
+                held.push(open_in(dir).unwrap());
+                assert!(open_in(dir).is_err(), "a second file");
+            }
+            assert_eq!(looks.join().unwrap(), None);
+        });
+    }
 
     #[test]
     fn what_is_not_known_is_null_and_an_empty_cell() {

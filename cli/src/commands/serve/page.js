@@ -521,7 +521,7 @@
           shown = JSON.stringify(text);
           details();
         }
-        ended = !['in_progress', 'unknown'].includes(run.state);
+        ended = ['finished', 'interrupted'].includes(run.state);
       }
       let more = run.rows;
       while (more && !view.gone) {
@@ -532,7 +532,7 @@
       }
       if (view.gone) return null;
       refresh();
-      return ended ? null : ROWS_MS;
+      return ended ? null : run.state === 'killed' ? LIST_MS : ROWS_MS;
     });
     view.resized = () => statistics.render();
   };
