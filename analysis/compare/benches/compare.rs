@@ -25,7 +25,7 @@ fn side(name: &str, by: f64) -> Side {
     let labels = |i: u64| [("rate".to_owned(), (i / 5).to_string())].into_iter().collect();
     let run = |i: u64| {
         let noise = 1.0 + 0.01 * ((i * 7919 % 101) as f64 / 101.0) * by;
-        let scalars = METRICS.iter().map(|(key, _)| ((*key).to_owned(), 1000.0 * noise)).collect();
+        let scalars = METRICS.iter().map(|(key, _)| ((*key).into(), 1000.0 * noise)).collect();
         RunSummary { dir: i.to_string(), labels: labels(i), seed: i % 5, scalars, ..Default::default() }
     };
     let point = |i: u64| PointSummary { labels: labels(5 * i), ..Default::default() };

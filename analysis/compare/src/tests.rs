@@ -19,7 +19,7 @@ fn run(at: &str, seed: u64, scalars: &[(&str, f64)]) -> RunSummary {
         labels: labels(at),
         seed,
         validity: Validity::default(),
-        scalars: scalars.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
+        scalars: scalars.iter().map(|(key, value)| ((*key).into(), *value)).collect(),
         ..Default::default()
     }
 }
@@ -48,7 +48,7 @@ fn side(name: &str, runs: Vec<RunSummary>) -> Side {
         _ => "updates",
     };
     let keys = runs.iter().flat_map(|run| run.scalars.keys());
-    let units = keys.map(|key| (key.clone(), unit(key).to_owned())).collect();
+    let units = keys.map(|key| (key.to_string(), unit(key).to_owned())).collect();
     Side { name: name.to_owned(), sweep: SweepData { manifest, options: Options::default(), units, runs, points } }
 }
 
@@ -192,7 +192,7 @@ fn nothing_in_common_is_refused_with_the_reason() {
 fn invalid_runs_come_first_and_are_left_out() {
     let (old, mut new) = (sweep("old", 1.0, 5), sweep("new", 1.0, 5));
     new.sweep.runs[1].validity = invalid("its balance misses <3> updates");
-    new.sweep.runs[1].scalars.insert(AOM.to_owned(), 1e12);
+    new.sweep.runs[1].scalars.insert(AOM.into(), 1e12);
     let comparison = against(&old, &new);
     assert!(!comparison.valid && comparison.fails(false) && comparison.verdict() == "invalid");
     assert!(comparison.lines[0].starts_with("INVALID: 1 of 20 runs"), "{:?}", comparison.lines);

@@ -3,6 +3,7 @@
 //! Called by [`crate::sweep`]. Where one of a pair has no value, the comparison has none: nothing is extrapolated.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use pktgen_core::definition::{Better, Definition};
 use pktgen_records::labels::FLOW;
@@ -79,17 +80,19 @@ fn pairing(run: &RunSummary) -> (Labels, u64) {
 
 /// Adds the comparisons with `baseline` to the other runs, paired by seed and all axes but the variant.
 pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, String>, baseline: &str) {
+    let values = |run: &RunSummary| DERIVED.map(|(_, _, of, _)| run.scalars.get(of).copied());
     let base: HashMap<_, _> =
-        runs.iter().filter(|run| is_of(run, baseline)).map(|run| (pairing(run), run.scalars.clone())).collect();
+        runs.iter().filter(|run| is_of(run, baseline)).map(|run| (pairing(run), values(run))).collect();
+    let keys = DERIVED.map(|(key, ..)| Arc::<str>::from(key));
     for run in runs.iter_mut().filter(|run| !is_of(run, baseline)) {
         let Some(theirs) = base.get(&pairing(run)) else { continue };
-        for (key, unit, of, compared) in DERIVED {
-            let (Some(&ours), Some(&theirs)) = (run.scalars.get(of), theirs.get(of)) else { continue };
+        for (((key, unit, of, compared), shared), theirs) in DERIVED.iter().zip(&keys).zip(theirs) {
+            let (Some(&ours), &Some(theirs)) = (run.scalars.get(*of), theirs) else { continue };
             let value = compared(ours, theirs);
             // A baseline of 0 cannot be compared with.
             if theirs > 0.0 && value.is_finite() {
-                run.scalars.insert(key.to_owned(), value);
-                units.insert(key.to_owned(), unit.to_owned());
+                run.scalars.insert(shared.clone(), value);
+                units.insert((*key).to_owned(), (*unit).to_owned());
             }
         }
     }

@@ -9,7 +9,7 @@ fn run(variant: &str, rate: &str, seed: u64, time: Result<f64, usize>) -> RunSum
     run.labels = [(VARIANT.to_owned(), variant.to_owned()), ("rate".to_owned(), rate.to_owned())].into();
     run.goal = Some(GoalSummary { updates: 200, workers: 30, short: time.err().unwrap_or(0) });
     if let Ok(time) = time {
-        run.scalars.insert(TIME_TO_GOAL.to_owned(), time);
+        run.scalars.insert(TIME_TO_GOAL.into(), time);
     }
     run
 }

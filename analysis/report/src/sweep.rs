@@ -11,7 +11,7 @@ pub(crate) mod settings;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use pktgen_core::record::digest::manifest_digest;
@@ -53,28 +53,24 @@ impl SweepData {
         let plan = &manifest.report;
         let at_once = thread::available_parallelism().map_or(2, usize::from).min(manifest.runs.len());
         let options = Options { memory: options.memory.shared_by(at_once), ..options };
-        let job = |run: &SweepRun| {
+        let keys = Mutex::new(Keys::default());
+        let job = |(number, run): &(usize, &SweepRun)| {
             let own = below(dir, run)?;
             own.check(options.no_verify)?;
-            summarise(&own.dir, run, plan, options, depth(run))
+            let (mut summary, lines) = summarise(&own.dir, run, plan, options, depth(run))?;
+            summary.scalars = keys.lock().unwrap_or_else(PoisonError::into_inner).scalars(lines, *number);
+            Ok(summary)
         };
-        let results = in_parallel(&manifest.runs, &job, progress);
+        let numbered: Vec<_> = manifest.runs.iter().enumerate().collect();
+        let results: Vec<Result<RunSummary>> = in_parallel(&numbered, &job, progress);
         // A damaged run among many is reported; if there is nothing else, its error is the answer.
         if results.iter().all(Result::is_err) {
             let fault = results.into_iter().find_map(Result::err);
             return Err(fault.unwrap_or_else(|| Error::data(dir, "the sweep has no runs")));
         }
-        let mut units = BTreeMap::new();
-        let mut runs = Vec::with_capacity(results.len());
-        for (result, planned) in results.into_iter().zip(&manifest.runs) {
-            runs.push(match result {
-                Ok((summary, its_units)) => {
-                    units.extend(its_units);
-                    summary
-                }
-                Err(fault) => unreadable(planned, &fault),
-            });
-        }
+        let mut units = keys.into_inner().unwrap_or_else(PoisonError::into_inner).units();
+        let readable = |(result, planned): (Result<_>, _)| result.unwrap_or_else(|fault| unreadable(planned, &fault));
+        let mut runs: Vec<_> = results.into_iter().zip(&manifest.runs).map(readable).collect();
         if let Some(baseline) = &manifest.report.baseline {
             baseline::compare(&mut runs, &mut units, baseline);
         }
@@ -224,7 +220,41 @@ fn unreadable(planned: &SweepRun, fault: &Error) -> RunSummary {
     }
 }
 
-type Units = BTreeMap<String, String>;
+/// The keys of a sweep, each kept once however many runs have it, with its unit in the last of them.
+#[derive(Debug, Default)]
+struct Keys(BTreeMap<Arc<str>, (usize, String)>);
+
+/// A line as reports need it. One without a value is a column all the same.
+struct Cell {
+    key: String,
+    unit: String,
+    value: Option<f64>,
+}
+
+impl Cell {
+    fn of(line: &Line) -> Option<Cell> {
+        Some(Cell { key: line.key()?, unit: line.unit.to_string(), value: line.value })
+    }
+}
+
+impl Keys {
+    /// The values of run `number`.
+    fn scalars(&mut self, cells: Vec<Cell>, number: usize) -> BTreeMap<Arc<str>, f64> {
+        let mut keyed = |Cell { key, unit, value }| {
+            let shared = self.0.get_key_value(key.as_str()).map_or_else(|| Arc::from(key), |(known, _)| known.clone());
+            let last = self.0.entry(shared.clone()).or_default();
+            if number >= last.0 {
+                *last = (number, unit);
+            }
+            Some((shared, value?))
+        };
+        cells.into_iter().filter_map(&mut keyed).collect()
+    }
+
+    fn units(self) -> BTreeMap<String, String> {
+        self.0.into_iter().map(|(key, (_, unit))| (key.to_string(), unit)).collect()
+    }
+}
 
 fn summarise(
     dir: &Path,
@@ -232,11 +262,10 @@ fn summarise(
     plan: &ReportPlan,
     options: Options,
     depth: Depth,
-) -> Result<(RunSummary, Units)> {
+) -> Result<(RunSummary, Vec<Cell>)> {
     let analysis = Analysis::open(dir, options)?;
     let mut lines = analysis.lines()?;
     lines.extend(group::lines(&analysis, plan));
-    let mut units = Units::new();
     let mut summary = RunSummary {
         dir: planned.dir.clone(),
         labels: planned.labels.clone(),
@@ -246,15 +275,10 @@ fn summarise(
         notes: analysis.remarks().into_iter().map(|note| note.text).collect(),
         ..Default::default()
     };
-    for line in &lines {
-        if let (Some(key), Some(value)) = (line.key(), line.value) {
-            units.insert(key.clone(), line.unit.to_string());
-            summary.scalars.insert(key, value);
-        }
-    }
-    // A column says that there is no value, too.
-    let own = analysis.user.lines.iter();
-    units.extend(own.filter_map(|line| Some((line.key()?, line.unit.to_string()))));
+    // Metrics of the experiment's own have a column that says that there is no value, too.
+    let valued = lines.iter().filter(|line| line.value.is_some());
+    let own = analysis.user.lines.iter().filter_map(Cell::of).map(|cell| Cell { value: None, ..cell });
+    let cells = valued.filter_map(Cell::of).chain(own).collect();
     summary.cluster_aom_ns = series(&lines, "aom_mean", "id", Some("cluster"));
     summary.aggregation_cdf = series(&lines, "aggregation_cdf", "n", None);
     summary.clusters = clusters_of(&analysis);
@@ -277,7 +301,7 @@ fn summarise(
     summary.study_keys = findings::default_keys(&analysis.manifest, options.studies);
     summary.states = states::thinned(&analysis);
     summary.kept = keep::of(&analysis, dir, depth)?;
-    Ok((summary, units))
+    Ok((summary, cells))
 }
 
 /// Those that workers began in, and those that had updates.

@@ -1,6 +1,7 @@
 //! A sweep as data: what is kept of runs and points, and how they are named.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pktgen_core::record::{Published, SweepManifest, Validity};
 use pktgen_core::user_metric::UserMetric;
@@ -27,8 +28,8 @@ pub struct RunSummary {
     pub validity: Validity,
     /// What a reader of its values must know.
     pub notes: Vec<String>,
-    /// Values by [`Line::key`], and the metrics that compare with the baseline.
-    pub scalars: BTreeMap<String, f64>,
+    /// Values by [`Line::key`], and the metrics that compare with the baseline. Runs of a sweep share the keys.
+    pub scalars: BTreeMap<Arc<str>, f64>,
     /// Clusters that it has, by number.
     pub clusters: Vec<u32>,
     /// Average Age-of-Model of each cluster, in ns.

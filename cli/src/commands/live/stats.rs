@@ -226,6 +226,9 @@ fn cell(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::TryLockError;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use pktgen_realtime::live::DeviceCounts;
 
     use super::*;
@@ -234,25 +237,27 @@ mod tests {
     fn rows_of_a_run_are_never_seen_without_a_lock() {
         let folder = tempfile::tempdir().unwrap();
         let dirs: Vec<_> = (0..200).map(|i| folder.path().join(i.to_string())).collect();
-        std::thread::scope(|scope| {
+        let over = AtomicBool::new(false);
+        let (made, unlocked) = std::thread::scope(|scope| {
             let looks = scope.spawn(|| {
-                let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-                let free = |dir: &PathBuf| loop {
-                    if let Ok(file) = File::open(dir.join(RUN_ROWS)) {
-                        break !matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock));
+                let unlocked = |dir: &&PathBuf| loop {
+                    let over = over.load(Ordering::Acquire);
+                    match File::open(dir.join(RUN_ROWS)) {
+                        Ok(file) => break !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
+                        Err(_) if over => break true,
+                        Err(_) => std::hint::spin_loop(),
                     }
-                    assert!(std::time::Instant::now() < end, "no file in {}", dir.display());
                 };
-                dirs.iter().find(|dir| free(dir))
+                dirs.iter().find(unlocked)
             });
-            let mut held = Vec::new();
-            for dir in &dirs {
-                std::fs::create_dir(dir).unwrap();
-                held.push(open_in(dir).unwrap());
-                assert!(open_in(dir).is_err(), "a second file");
-            }
-            assert_eq!(looks.join().unwrap(), None);
+            let make = |dir: &PathBuf| std::fs::create_dir(dir).and_then(|()| open_in(dir));
+            let made: Vec<_> = dirs.iter().map(make).collect();
+            over.store(true, Ordering::Release);
+            (made, looks.join().unwrap())
         });
+        assert!(made.iter().all(Result::is_ok), "{made:?}");
+        assert_eq!(unlocked, None);
+        assert!(open_in(&dirs[0]).is_err(), "a second file");
     }
 
     #[test]
