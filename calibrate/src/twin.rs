@@ -163,8 +163,15 @@ impl<'a> ExperimentTwin<'a> {
         let path = dir.join(FILE);
         let tool = format!("pktgen {}", env!("CARGO_PKG_VERSION"));
         let head = Head { version: VERSION, tool, digest: hex(identity.as_bytes()) };
-        let known = remembered(&path, &head)?;
         let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io("open", &path))?;
+        // A launcher that lost sight of a process starts it a second time.
+        if matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)) {
+            return Err(Error::Invalid(format!(
+                "{}: another process calibrates in this folder; wait until that has ended, or choose another with --out",
+                dir.display()
+            )));
+        }
+        let known = remembered(&path, &head)?;
         if known.is_none() {
             line(&mut file, &path, &head)?;
         }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use pktgen_core::index::mix;
 use pktgen_core::printable::escape;
-use pktgen_core::record::Manifest;
+use pktgen_core::record::{Manifest, RunState};
 use pktgen_core::regular::check_regular;
 use pktgen_core::{Error, Result};
 use pktgen_records::human::{self, day, title};
@@ -113,23 +113,53 @@ pub struct Value {
     pub overrides: Vec<String>,
 }
 
-impl Entry {
-    /// The line of the runs in `dir`, which `sweep` analyses.
-    pub fn of(dir: &Path, sweep: &SweepData) -> Result<Entry> {
+/// The runs in a folder before they are analysed.
+#[derive(Debug)]
+pub struct Runs {
+    hash: [u64; 2],
+    first: Manifest,
+}
+
+/// What tells whether a run has ended.
+#[derive(Deserialize)]
+struct Stated {
+    state: RunState,
+}
+
+impl Runs {
+    /// Those in `dir`; refuses runs that have not ended, whose numbers will be others.
+    pub fn of(dir: &Path, no_verify: bool) -> Result<Runs> {
         let mut hash = [0x6c62_272e_07bb_0142u64, 0x62b8_2175_6295_c58d];
         let mut first: Option<Manifest> = None;
-        for run in run_dirs(dir, sweep.options.no_verify)? {
+        for run in run_dirs(dir, no_verify)? {
             let path = run.dir.join("manifest.json");
             let bytes = std::fs::read(&path).map_err(Error::io("read", &path))?;
-            for byte in bytes {
-                hash[0] = (hash[0] ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-                hash[1] = mix(hash[1] ^ u64::from(byte));
+            if serde_json::from_slice::<Stated>(&bytes).is_ok_and(|run| run.state == RunState::Running) {
+                let what = "the run was killed, or is still under way; a history keeps what has ended (a killed run: pktgen \
+                            analyze --recover)";
+                return Err(Error::data(&run.dir, what));
             }
             if first.is_none() {
                 first = Some(read_json(&path, "a run dir")?);
             }
+            for byte in bytes {
+                hash[0] = (hash[0] ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+                hash[1] = mix(hash[1] ^ u64::from(byte));
+            }
         }
         let first = first.ok_or_else(|| Error::data(dir, "there is no run to remember"))?;
+        Ok(Runs { hash, first })
+    }
+}
+
+impl Entry {
+    /// The line of the runs in `dir`, which `sweep` analyses; `before` are what they were before. Refuses what has changed meanwhile.
+    pub fn of(dir: &Path, before: Runs, sweep: &SweepData) -> Result<Entry> {
+        let Runs { hash, first } = before;
+        if Runs::of(dir, sweep.options.no_verify)?.hash != hash {
+            let what = "its runs changed while they were analysed, so nothing is written to the history; make the report again";
+            return Err(Error::data(dir, what));
+        }
         let point = |point: &pktgen_report::sweep::data::PointSummary| Point {
             labels: point.labels.clone(),
             seeds: point.runs.iter().map(|run| sweep.runs[*run].seed).collect(),

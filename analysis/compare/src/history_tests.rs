@@ -31,7 +31,9 @@ fn a_run_is_remembered_once() {
     write_sweep(dir.path(), 2);
     let sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
     let file = dir.path().join("history.jsonl");
-    let entry = Entry::of(dir.path(), &sweep).unwrap();
+    let runs = || Runs::of(dir.path(), false).unwrap();
+    let before = runs();
+    let entry = Entry::of(dir.path(), runs(), &sweep).unwrap();
     assert_eq!(entry.points.len(), 4);
     assert_eq!((entry.points[0].seeds.as_slice(), entry.points[0].medians["loss"]), ([1, 2].as_slice(), 0.5));
     assert_eq!(entry.append(&file).unwrap(), (true, Vec::new()));
@@ -49,10 +51,17 @@ fn a_run_is_remembered_once() {
     let manifest = dir.path().join("fifo-20-1/manifest.json");
     let changed = fs::read_to_string(&manifest).unwrap().replacen("\"seed\":1", "\"seed\":9", 1);
     fs::write(&manifest, changed).unwrap();
-    let other = Entry::of(dir.path(), &sweep).unwrap();
+    let refusal = Entry::of(dir.path(), before, &sweep).unwrap_err().to_string();
+    assert!(refusal.contains("changed while they were analysed"), "{refusal}");
+    let other = Entry::of(dir.path(), runs(), &sweep).unwrap();
     assert_ne!(other.run, entry.run);
     assert!(other.append(&file).unwrap().0);
     assert_eq!(read(&file).unwrap().entries.len(), 2);
+    // What has not ended is none.
+    let running = fs::read_to_string(&manifest).unwrap().replacen("\"finished\"", "\"running\"", 1);
+    fs::write(&manifest, running).unwrap();
+    let refusal = Runs::of(dir.path(), false).unwrap_err().to_string();
+    assert!(refusal.contains("a history keeps what has ended"), "{refusal}");
 }
 
 #[test]

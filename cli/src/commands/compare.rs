@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pktgen_compare::history::Runs;
 use pktgen_compare::{Comparison, Rules, Side, extensions};
 use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
@@ -32,9 +33,11 @@ pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
     let names = names(&dirs);
     let mut sides = Vec::new();
     for (dir, name) in dirs.iter().zip(names) {
+        let history = args.history.as_ref().filter(|_| args.runs.contains(dir));
+        let runs = history.map(|_| Runs::of(dir, options.no_verify)).transpose()?;
         let sweep = analysed(dir, options, ui)?;
-        if let Some(file) = args.history.as_ref().filter(|_| args.runs.contains(dir)) {
-            remember(dir, &sweep, file, ui)?;
+        if let Some((file, runs)) = history.zip(runs) {
+            remember((dir, runs), &sweep, file, ui)?;
         }
         sides.push(Side { name, sweep });
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use pktgen_core::config::Document;
 use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
+use pktgen_realtime::capture::DEMO;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
 use pktgen_report::sweep::read_sweep;
@@ -14,9 +15,6 @@ use crate::commands::experiment::{command, execute};
 use crate::ui::Ui;
 
 const TABLE1: &str = include_str!("../../../configs/olaf/table1.toml");
-/// The file that says that a demo made the folder.
-const MARKER: &str = "made-by-demo";
-
 pub(super) fn run(args: Demo, ui: &Ui) -> Result<u8> {
     let experiment = open(&args.seeds)?;
     let own = args.out.is_none();
@@ -24,17 +22,15 @@ pub(super) fn run(args: Demo, ui: &Ui) -> Result<u8> {
     if own {
         make_room(&out, &experiment.name)?;
     }
+    // Before all else: a demo that is killed leaves a folder that the next one may replace.
+    if is_empty(&out)? {
+        std::fs::create_dir_all(&out).map_err(Error::io("create folder", &out))?;
+        let text = "`pktgen demo` made this folder and replaces it the next time; remove this file to keep it.\n";
+        write_whole(&out.join(DEMO), text)?;
+    }
     ui.note("27 workers in 9 clusters send reinforcement-learning updates at 60 Gbit/s through one device to a");
     ui.note("parameter server: once with a FIFO queue, once with OLAF's. Virtual time; real frames, real sums.");
-    let fresh = !out.join("sweep.json").exists();
-    let code = execute(experiment, &out, None, true, &Looking::default(), ui);
-    // Also after a failure, so that the next demo may replace what this one began.
-    if fresh && out.join("sweep.json").exists() {
-        let marker = out.join(MARKER);
-        let text = "`pktgen demo` made this folder and replaces it the next time; remove this file to keep it.\n";
-        write_whole(&marker, text)?;
-    }
-    code
+    execute(experiment, &out, None, true, &Looking::default(), ui)
 }
 
 /// The built-in experiment; only the seeds can be wrong.
@@ -49,21 +45,26 @@ fn open(seeds: &str) -> Result<Experiment> {
     Ok(Experiment::open(all(), document).map_err(wrong)?.asked_by(command()))
 }
 
+/// Whether nothing is in `out`, or no such folder is there.
+fn is_empty(out: &Path) -> Result<bool> {
+    match std::fs::read_dir(out) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(fault) if fault.kind() == std::io::ErrorKind::NotFound => Ok(true),
+        Err(fault) => Err(Error::io("read", out)(fault)),
+    }
+}
+
 /// Removes `out` if a demo made it; anything else is the user's.
 fn make_room(out: &Path, name: &str) -> Result<()> {
-    let empty = match std::fs::read_dir(out) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(fault) if fault.kind() == std::io::ErrorKind::NotFound => true,
-        Err(fault) => return Err(Error::io("read", out)(fault)),
-    };
-    if empty {
+    if is_empty(out)? {
         return Ok(());
     }
-    let ours =
-        out.join(MARKER).is_file() && matches!(read_sweep(out, true), Ok(Some(sweep)) if sweep.experiment == name);
+    let begun = out.join("sweep.json").exists();
+    let its = || matches!(read_sweep(out, true), Ok(Some(sweep)) if sweep.experiment == name);
+    let ours = out.join(DEMO).is_file() && (!begun || its());
     if !ours {
         return Err(Error::config(format!(
-            "{}: the folder is not empty and no demo made it (no {MARKER}, or another experiment), so it is kept; \
+            "{}: the folder is not empty and no demo made it (no {DEMO}, or another experiment), so it is kept; \
              choose another with --out, or remove it",
             out.display()
         )));

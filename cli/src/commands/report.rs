@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_compare::history::Entry;
+use pktgen_compare::history::{Entry, Runs};
 use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use pktgen_planning::STUDIES;
@@ -46,9 +46,12 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         ([run], None, Some(file)) => {
             // An unknown extension is refused before the work.
             args.out.iter().try_for_each(|path| by_extension(path).map(drop))?;
+            let runs = Runs::of(run, options.no_verify);
             let data = analysed(run, options, ui)?;
-            remember(run, &data, file, ui)?;
-            written(&data, run, &args.out, plots.as_ref(), ui)
+            // What cannot be remembered is reported on all the same.
+            let remembered = runs.and_then(|runs| remember((run, runs), &data, file, ui));
+            let code = written(&data, run, &args.out, plots.as_ref(), ui)?;
+            remembered.map(|()| code)
         }
         _ => compare::run(&args, options, ui),
     }
@@ -79,8 +82,8 @@ pub(super) fn analysed(dir: &Path, options: Options, ui: &Ui) -> Result<SweepDat
 }
 
 /// Writes a line about the runs in `dir` to the history in `file`.
-pub(super) fn remember(dir: &Path, data: &SweepData, file: &Path, ui: &Ui) -> Result<()> {
-    let (written, damaged) = Entry::of(dir, data)?.append(file)?;
+pub(super) fn remember((dir, runs): (&Path, Runs), data: &SweepData, file: &Path, ui: &Ui) -> Result<()> {
+    let (written, damaged) = Entry::of(dir, runs, data)?.append(file)?;
     damaged.iter().for_each(|line| ui.note(&format!("warning: {line}")));
     let (dir, file) = (dir.display(), file.display());
     ui.note(&if written {

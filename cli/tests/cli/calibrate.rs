@@ -121,6 +121,12 @@ fn a_calibration_that_was_killed_goes_on_to_the_same_answer() {
     let lines: Vec<&str> = all.lines().collect();
     let cut = &lines[14][..lines[14].len() / 2];
     fs::write(at.join("b/evaluations.jsonl"), format!("{}\n{cut}", lines[..14].join("\n"))).expect("written");
+    // Not while another process is at it.
+    let evaluations = fs::File::open(at.join("b/evaluations.jsonl")).expect("evaluations");
+    evaluations.lock().expect("a lock");
+    let beside = pktgen(at, &format!("{words} b"));
+    assert!(told(&beside).contains("another process calibrates in this folder"), "{}", told(&beside));
+    drop(evaluations);
     let again = pktgen(at, &format!("{words} b"));
     assert_eq!(again.status.code(), Some(0), "{}", told(&again));
     for file in ["calibration.json", "calibration.html", "best.toml", "evaluations.jsonl"] {

@@ -579,7 +579,11 @@ fn only_what_a_demo_made_is_replaced() {
     refuses(dir, &["demo", "--seeds", "x"], 2, &["--seeds x", "\"1..10\""]);
     refuses(dir, &["demo", "--seeds", "2,2"], 2, &["--seeds 2,2"]);
     assert!(!dir.join("runs").exists());
+    // What a demo left that was killed at once.
+    fs::create_dir_all(dir.join("runs/demo/half")).expect("a folder");
+    fs::write(dir.join("runs/demo/made-by-demo"), "").expect("writable");
     succeeds(dir, &["demo", "--seeds", "1"]);
+    assert!(!dir.join("runs/demo/half").exists());
     fs::write(dir.join("runs/demo/old"), "").expect("writable");
     succeeds(dir, &["demo", "--seeds", "2"]);
     assert!(!dir.join("runs/demo/old").exists() && dir.join("runs/demo/made-by-demo").exists());

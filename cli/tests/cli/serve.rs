@@ -6,6 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use pktgen_testing::{HANG, eventually};
 use serde_json::Value;
@@ -342,9 +343,13 @@ fn reports_and_comparisons_are_made_once_and_shut_in() {
             && !policy.contains("connect-src"),
         "{policy}"
     );
+    // One that was made before the run ended is not shown.
+    let report = fs::File::options().write(true).open(good.join("report.html")).expect("a report");
+    let written = fs::metadata(good.join("manifest.json")).and_then(|about| about.modified()).expect("a time");
+    report.set_modified(written - Duration::from_secs(1)).expect("a time");
+    eventually("it is older than its run", || served.listed("good").is_some_and(|run| run["report"] == false));
     // Without the file it is made, once, and nothing is written into the folder.
     fs::remove_file(good.join("report.html")).expect("it was there");
-    eventually("the list is without it", || served.listed("good").is_some_and(|run| run["report"] == false));
     let names = || fs::read_dir(&good).expect("a folder").count();
     let before = names();
     let made: Vec<_> = std::thread::scope(|scope| {
@@ -407,6 +412,15 @@ fn a_run_is_watched_while_it_lasts() {
     // No report takes time from it.
     let report = served.get("/report?run=live");
     assert!(report.status() == 503 && report.text().contains("in progress"), "{}", report.text());
+    // It is not recovered from what it still writes, and its numbers are not remembered.
+    for (words, why) in
+        [("analyze --recover runs/live", "still under way"), ("report runs/live --history h.jsonl", "under way")]
+    {
+        let told = pktgen(folder.path(), &words.split(' ').collect::<Vec<_>>());
+        assert!(told.status.code() != Some(0) && text(&told.stderr).contains(why), "{}", text(&told.stderr));
+    }
+    assert!(folder.path().join("runs/live/sent.arrows").exists() && !folder.path().join("h.jsonl").exists());
+    assert_eq!(served.listed("live").expect("listed")["state"], "in_progress");
     // Killed: no process has it any more. It is no verdict.
     run.kill().expect("it runs");
     run.wait().expect("a child");

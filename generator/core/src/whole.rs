@@ -1,7 +1,8 @@
 //! Files that get their names when they are whole: written beside the name, hashed on the way, then renamed.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::record::{FileDigest, Hashing};
@@ -22,11 +23,10 @@ impl WholeFile {
         let other = path.metadata().is_ok_and(|about| !about.is_file());
         // The file that a link leads to is replaced, not the link.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let mut partial = path.clone().into_os_string();
-        partial.push(".partial");
-        let partial = (!other).then_some(PathBuf::from(partial));
-        let written = partial.as_ref().unwrap_or(&path);
-        let file = File::create(written).map_err(Error::io("create", written))?;
+        let (file, partial) = match other {
+            true => (File::create(&path).map_err(Error::io("create", &path))?, None),
+            false => beside(&path).map(|(file, partial)| (file, Some(partial)))?,
+        };
         Ok(WholeFile { out: BufWriter::new(Hashing::new(file)), path, partial })
     }
 
@@ -40,6 +40,32 @@ impl WholeFile {
         self.partial = None;
         Ok(digest)
     }
+}
+
+/// An empty file beside `path` that nobody else writes: a lock says so, and what a killed process left is taken over.
+fn beside(path: &Path) -> Result<(File, PathBuf)> {
+    let named = |middle: &str| {
+        let mut name = path.to_owned().into_os_string();
+        name.push(middle);
+        name.push(".partial");
+        PathBuf::from(name)
+    };
+    let mut partial = named("");
+    for other in 1.. {
+        let opened = File::options().create(true).truncate(false).write(true).open(&partial);
+        let file = opened.map_err(Error::io("create", &partial))?;
+        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            partial = named(&format!(".{}-{other}", std::process::id()));
+            continue;
+        }
+        // Between both calls it may have become the whole file of another.
+        let (Ok(ours), Ok(there)) = (file.metadata(), partial.metadata()) else { continue };
+        if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
+            file.set_len(0).map_err(Error::io("write", &partial))?;
+            return Ok((file, partial));
+        }
+    }
+    Err(Error::Invalid(format!("{}: too many others write it", path.display())))
 }
 
 impl Write for WholeFile {
@@ -96,6 +122,30 @@ mod tests {
         let copy = folder.path().join("b.txt");
         assert_eq!(copy_whole(&path, &copy).unwrap(), digest);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn several_at_once_write_whole_files_and_the_last_has_the_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        // What a killed process left.
+        std::fs::write(folder.path().join("a.txt.partial"), "half of it, and longer").unwrap();
+        let (mut one, mut two) = (WholeFile::create(&path).unwrap(), WholeFile::create(&path).unwrap());
+        one.write_all(b"one").unwrap();
+        two.write_all(b"two two").unwrap();
+        two.finish().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two two");
+        one.finish().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"one");
+        let write = |letter: u8| {
+            for round in 1..200 {
+                write_whole(&path, vec![letter; 10 * round]).unwrap();
+                let text = std::fs::read(&path).unwrap();
+                assert!(!text.is_empty() && text.iter().all(|byte| *byte == text[0]), "{text:?}");
+            }
+        };
+        std::thread::scope(|scope| (b'a'..b'e').for_each(|letter| drop(scope.spawn(move || write(letter)))));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -37,7 +37,7 @@ use pktgen_core::{Error, Result};
 use pktgen_workload::study::{STUDIES, Study};
 use pktgen_workload::workload::{Source, share};
 
-use crate::capture::{RunDir, claim};
+use crate::capture::{RunDir, claim, hold};
 use crate::catalogue::Catalogue;
 use crate::clock;
 use crate::driver::real_time::{Progress, Roles, Serve};
@@ -441,6 +441,7 @@ impl Experiment {
         manifest.part = roles.part().map(str::to_owned);
         // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.
         let claim = claim(dir)?;
+        let _held = hold(dir)?;
         let source = || Ok(share(source(self.catalogue, self.resolve(run)?, run.seed)?, task.share));
         let device = self.launch(&plan, task)?;
         manifest.host.extend(device.iter().flat_map(LaunchedDevice::facts));

@@ -138,12 +138,11 @@ fn bind(path: &Path) -> Result<Listener> {
     let inside = nest.join("s");
     let bound = Listener::bind(&inside).and_then(|listener| {
         fs::set_permissions(&inside, Permissions::from_mode(0o600))?;
-        fs::rename(&inside, path)?;
+        // Not by renaming, which would take the name from another run.
+        fs::hard_link(&inside, path)?;
         Ok(listener)
     });
-    if bound.is_err() {
-        let _ = fs::remove_file(&inside);
-    }
+    let _ = fs::remove_file(&inside);
     let _ = fs::remove_dir(&nest);
     bound.map_err(|e| {
         Error::config(format!(

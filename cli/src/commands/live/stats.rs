@@ -110,12 +110,20 @@ impl StatsWriter {
     }
 }
 
-/// Makes a file that is not there yet, or opens a pipe or an empty file.
+/// Makes a file that is not there yet, or opens a pipe or an empty file that no other run writes.
 fn create(path: &Path) -> Result<File> {
-    if std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) {
-        return Err(Error::config(format!("--stats-to {}: the file is there already; choose another", path.display())));
+    let refuse = |why: &str| Err(Error::config(format!("--stats-to {}: {why}; choose another", path.display())));
+    let opened = File::options().create(true).truncate(false).write(true).open(path);
+    let file = opened.map_err(Error::io("create", path))?;
+    let about = file.metadata().map_err(Error::io("read", path))?;
+    if about.is_file() && matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock)) {
+        return refuse("another run writes the file");
     }
-    File::create(path).map_err(Error::io("create", path))
+    // Behind the lock: until then another may have written.
+    match file.metadata().map_err(Error::io("read", path))?.len() {
+        1.. if about.is_file() => refuse("the file is there already"),
+        _ => Ok(file),
+    }
 }
 
 /// Makes the file of a run dir, which holds no other file of that name. It is locked before it has its name: whoever finds it
@@ -281,7 +289,10 @@ mod tests {
         assert_eq!(of("device"), json!({ "drops": 3, "rx": 9 }));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.csv");
-        write_csv(&mut create(&path).unwrap(), true, &row).unwrap();
+        let mut file = create(&path).unwrap();
+        assert!(create(&path).unwrap_err().to_string().contains("another run writes the file"));
+        write_csv(&mut file, true, &row).unwrap();
+        drop(file);
         let text = std::fs::read_to_string(&path).unwrap();
         let [names, cells] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
         assert!(names.starts_with("schema,run,begin_s,end_s,last,sent,received,"), "{names}");

@@ -48,7 +48,7 @@ impl Kind {
 /// How far a run got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// A process holds the rows of its statistics.
+    /// A process holds it, or the rows of its statistics.
     InProgress,
     /// It began, no process holds its rows.
     Killed,
@@ -200,24 +200,43 @@ impl Folder {
         };
         let rows = names.has(RUN_ROWS);
         let state = match (&summary, kind) {
-            (Summary { running: true, .. }, _) if !rows => State::Unknown,
-            (Summary { running: true, .. }, _) => self.holder(path),
+            (Summary { running: true, .. }, _) => self.holder(path, rows, edition),
             (Summary { interrupted: true, .. }, _) => State::Interrupted,
             _ => State::Finished,
         };
+        let report = names.has(REPORT) && self.is_of(path, edition);
         let facts = summary.facts.clone();
         self.known.insert(path.to_owned(), (edition, summary));
-        Some(Found { kind, state, report: names.has(REPORT), rows, linked: names.linked, edition, facts })
+        Some(Found { kind, state, report, rows, linked: names.linked, edition, facts })
     }
 
-    /// Whether a process holds the rows of a run that has not ended.
-    fn holder(&self, path: &str) -> State {
-        let Some(file) = open(&self.root, &joined(path, RUN_ROWS)) else { return State::Unknown };
-        match file.try_lock_shared() {
-            Err(TryLockError::WouldBlock) => State::InProgress,
-            Err(TryLockError::Error(_)) => State::Unknown,
-            Ok(()) => State::Killed,
+    /// Whether a process holds a run that has not ended, or its rows. That nobody holds the folder says nothing: older versions do not.
+    fn holder(&self, path: &str, rows: bool, read: Edition) -> State {
+        let held = |file: Option<File>| {
+            file.map_or(State::Unknown, |file| match file.try_lock_shared() {
+                Err(TryLockError::WouldBlock) => State::InProgress,
+                Err(TryLockError::Error(_)) => State::Unknown,
+                Ok(()) => State::Killed,
+            })
+        };
+        let state = match (held(File::open(self.root.join(path)).ok()), rows) {
+            (State::InProgress, _) => State::InProgress,
+            (_, false) => State::Unknown,
+            (_, true) => held(open(&self.root, &joined(path, RUN_ROWS))),
+        };
+        // It may have ended since its manifest was read: the next look says how.
+        let now = open(&self.root, &joined(path, MANIFEST)).and_then(|file| file.metadata().ok());
+        if state == State::Killed && now.is_some_and(|about| edition(&about) != read) {
+            State::InProgress
+        } else {
+            state
         }
+    }
+
+    /// Whether the report that lies there was made of the manifest as it is now: not before that was written.
+    fn is_of(&self, path: &str, (_, s, ns): Edition) -> bool {
+        let about = fs::symlink_metadata(self.root.join(joined(path, REPORT)));
+        about.is_ok_and(|about| (about.mtime(), about.mtime_nsec()) >= (s, ns))
     }
 }
 

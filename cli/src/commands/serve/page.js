@@ -434,7 +434,7 @@
   const STATES = {
     in_progress: ['busy', 'IN PROGRESS: no verdict yet.'],
     killed: ['warn', 'KILLED: it began, and no process has it any more. pktgen analyze --recover reads what it left.'],
-    unknown: ['warn', 'NOT ENDED: in progress, or killed. Only runs with --stats-to run say which.'],
+    unknown: ['warn', 'NOT ENDED: killed, or in progress on another machine or by an older pktgen.'],
   };
   const say = run => {
     const box = make('div', {class: 'verdict', role: 'status'});

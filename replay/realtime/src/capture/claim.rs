@@ -1,12 +1,16 @@
 //! A folder that one process writes.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pktgen_core::{Error, Result};
 
 /// The file that holds a folder until it holds something else.
 const MARKER: &str = ".claimed";
+
+/// A file that says that `pktgen demo` made a folder: it may be there before.
+pub const DEMO: &str = "made-by-demo";
 
 /// An empty folder of this process alone; free again when it is dropped. Held until its first file is there.
 #[derive(Debug)]
@@ -45,7 +49,8 @@ pub fn claim(dir: &Path) -> Result<Claim> {
     };
     let claim = Claim { dir: dir.to_owned() };
     for entry in std::fs::read_dir(dir).map_err(Error::io("read", dir))? {
-        if entry.map_err(Error::io("read", dir))?.file_name() != MARKER {
+        let name = entry.map_err(Error::io("read", dir))?.file_name();
+        if name != MARKER && name != DEMO {
             return Err(Error::config(format!(
                 "{}: the folder is not empty; choose another with --out, or remove it",
                 dir.display()
@@ -55,9 +60,48 @@ pub fn claim(dir: &Path) -> Result<Claim> {
     Ok(claim)
 }
 
+/// How often, and for how long, a folder is tried that others look at: they hold it for microseconds.
+const TRIES: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(5);
+
+/// Holds the run in `dir` until the answer is dropped or the process ends, so that nobody takes it for one that was killed; refuses while
+/// another process does. None where the file system has no locks.
+pub fn hold(dir: &Path) -> Result<Option<File>> {
+    let folder = File::open(dir).map_err(Error::io("open", dir))?;
+    for _ in 0..TRIES {
+        match folder.try_lock() {
+            Ok(()) => return Ok(Some(folder)),
+            Err(TryLockError::Error(_)) => return Ok(None),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(BETWEEN),
+        }
+    }
+    Err(Error::Invalid(format!(
+        "{}: the run is still under way: another process writes it; wait until that has ended",
+        dir.display()
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_under_way_is_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = hold(folder.path()).unwrap().unwrap();
+        let refusal = hold(folder.path()).unwrap_err().to_string();
+        assert!(refusal.contains("still under way"), "{refusal}");
+        drop(held);
+        // Somebody who only looks is waited for.
+        let looks = File::open(folder.path()).unwrap();
+        looks.lock_shared().unwrap();
+        let free = std::thread::spawn(move || {
+            std::thread::sleep(BETWEEN);
+            drop(looks);
+        });
+        assert!(hold(folder.path()).unwrap().is_some());
+        free.join().unwrap();
+    }
 
     #[test]
     fn one_of_many_gets_a_folder() {

@@ -24,7 +24,7 @@ use pktgen_core::{Error, Result};
 use rtrb::RingBuffer;
 use serde::{Deserialize, Serialize};
 
-use super::claim::claim;
+use super::claim::{claim, hold};
 use super::run_dir::write_manifest;
 use crate::clock::{self, RunClock};
 use crate::driver::real_time::drop_privileges;
@@ -198,6 +198,7 @@ fn record(
     progress: &mut dyn FnMut(Time, &RecordingTotals),
 ) -> Result<RecordedFrames> {
     let claim = claim(dir)?;
+    let _held = hold(dir)?;
     let mut manifest = CaptureManifest { manifest: manifest(plan, &listener), capture: RecordingTotals::default() };
     write_manifest(dir, &manifest)?;
     drop(claim);

@@ -12,7 +12,7 @@ mod ordered;
 mod run_dir;
 mod stream;
 
-pub use claim::{Claim, claim};
+pub use claim::{Claim, DEMO, claim, hold};
 pub use names::Names;
 pub(crate) use run_dir::{CAPTURE, PartDirs};
 pub use run_dir::{DeviceRows, Records, RunDir, ServerRows, Sides, Wanted, WorkerRows, recover};

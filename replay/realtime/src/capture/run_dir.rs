@@ -15,7 +15,7 @@ use pktgen_wire::pcap::{Form, Writer, WriterOptions};
 use pktgen_workload::lanes::{self, LANES_MAX};
 use serde::Serialize;
 
-use super::claim::Claim;
+use super::claim::{Claim, hold};
 use super::lateness::LATENESS;
 use super::ordered::OrderedWriter;
 use super::stream::{Stream, convert, convert_both, merge_shifted, running_path};
@@ -603,8 +603,9 @@ pub(crate) fn write_manifest(dir: &Path, manifest: &impl Serialize) -> Result<()
 
 /// Makes the run dir of a killed run readable: its streams become Parquet up to their last whole batch, and
 /// the manifest says that it was interrupted, and what the folder holds now. Returns the rows of each stream.
-/// `no_verify`: whatever the manifest's digest says.
+/// `no_verify`: whatever the manifest's digest says. A run that is under way is refused.
 pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
+    let _held = hold(dir)?;
     let path = dir.join("manifest.json");
     let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
     let mut manifest: Manifest =

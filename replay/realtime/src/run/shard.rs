@@ -127,7 +127,8 @@ fn open(out: &Path, own: &SweepManifest, planned: &str, stop: &AtomicBool, say: 
 /// Whether the folder has anything that a shard does not begin with.
 fn holds_others(out: &Path) -> Result<bool> {
     let entries = std::fs::read_dir(out).map_err(Error::io("read", out))?;
-    let ours = |name: &str| name == LOCK || [PLANNED, SWEEP].contains(&name.trim_end_matches(".partial"));
+    let partial = |name: &str, own: &&str| name.starts_with(*own) && name.ends_with(".partial");
+    let ours = |name: &str| [LOCK, PLANNED, SWEEP].iter().any(|own| name == *own || partial(name, own));
     Ok(entries.filter_map(|entry| entry.ok()).any(|entry| !ours(&entry.file_name().to_string_lossy())))
 }
 
