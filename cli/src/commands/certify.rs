@@ -10,7 +10,7 @@ use pktgen_core::config::{Document, Run};
 use pktgen_core::time::SECOND;
 use pktgen_core::{Error, Result};
 use pktgen_engine::clause::{ClauseSuite, ProbeBench, ProbeGround};
-use pktgen_realtime::capture::claim;
+use pktgen_realtime::capture::{claim, hold};
 use pktgen_realtime::plan::Plan;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
@@ -105,13 +105,12 @@ impl<'a> RunToCertify<'a> {
     fn carry_out(&self, experiment: &Experiment, folder: &Path, ui: &Ui) -> Result<(Certificate, CertificateProgress)> {
         let (mut certificate, mut options) = (self.certificate.clone(), self.options.clone());
         let suite = suite(&self.plan, &experiment.name)?;
-        let (mut progress, done) = match CertificateProgress::is_in(folder) {
-            true => CertificateProgress::resume(folder, &certificate, &self.chosen, suite)?,
-            false => {
-                // Free again when the first file is there.
-                let _claim = claim(folder)?;
-                (CertificateProgress::begin(folder, &certificate, &self.chosen)?, Vec::new())
-            }
+        // A new folder is free again when its first file is there.
+        let claim = (!CertificateProgress::is_in(folder)).then(|| claim(folder)).transpose()?;
+        let _held = hold(folder)?;
+        let (mut progress, done) = match claim {
+            None => CertificateProgress::resume(folder, &certificate, &self.chosen, suite)?,
+            Some(_claim) => (CertificateProgress::begin(folder, &certificate, &self.chosen)?, Vec::new()),
         };
         if !done.is_empty() {
             ui.note(&format!("note: {} clauses were carried out before and are kept", done.len()));

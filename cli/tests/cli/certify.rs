@@ -536,6 +536,10 @@ fn a_certificate_that_was_killed_goes_on() {
         let other = ours(&out, &["--clause", "1.1", "--except", "2"], &[]);
         let says = "with clauses --clause 1.1 --clause 1.5 --clause 2.1 --clause 4.2 --repeats 200, and this one has --clause 1.1 --except 2;";
         assert!(other.0 == Some(2) && other.2.contains(says), "{}", other.2);
+        let held = std::fs::File::open(&out).expect("the folder");
+        held.lock().expect("a lock");
+        let beside = ours(&out, &words, &[]);
+        assert!(beside.0 == Some(1) && beside.2.contains("still under way"), "{}", beside.2);
     }
     let (code, lines, said) = ours(&out, &words, &[]);
     // It may have ended before it was killed: then the folder is not empty.

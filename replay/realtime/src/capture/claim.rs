@@ -64,8 +64,8 @@ pub fn claim(dir: &Path) -> Result<Claim> {
 const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(5);
 
-/// Holds the run in `dir` until the answer is dropped or the process ends, so that nobody takes it for one that was killed; refuses while
-/// another process does. None where the file system has no locks.
+/// Holds what is made in `dir`, a run or a certificate, until the answer is dropped or the process ends, so that nobody takes it for one that
+/// was killed; refuses while another process does. None where the file system has no locks.
 pub fn hold(dir: &Path) -> Result<Option<File>> {
     let folder = File::open(dir).map_err(Error::io("open", dir))?;
     for _ in 0..TRIES {
@@ -76,7 +76,7 @@ pub fn hold(dir: &Path) -> Result<Option<File>> {
         }
     }
     Err(Error::Invalid(format!(
-        "{}: the run is still under way: another process writes it; wait until that has ended",
+        "{}: it is still under way: another process writes there; wait until that has ended",
         dir.display()
     )))
 }
