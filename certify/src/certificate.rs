@@ -199,6 +199,8 @@ pub struct Certificate {
     pub notes: Vec<String>,
     /// The clauses.
     pub outcomes: Vec<ClauseOutcome>,
+    /// Clauses of the suite that were not chosen, where some were named.
+    pub not_chosen: usize,
 }
 
 /// SHA-256 of this text.
@@ -242,11 +244,9 @@ impl Certificate {
     /// What it says of the device, in words.
     pub fn statement(&self) -> String {
         let excepted = self.excepted();
-        match (self.conforms(), excepted.is_empty()) {
-            (None, false) if self.profile.is_conformance() && self.has_correctness() && self.is_whole() => {
-                format!("the device conforms, except: {} (left out by --except)", excepted.join(", "))
-            }
-            (_, true) => self.words().to_owned(),
+        match (self.is_sound(), excepted.is_empty()) {
+            (true, false) => format!("the device conforms, except: {} (left out by --except)", excepted.join(", ")),
+            (_, true) => self.words(),
             (_, false) => format!("{}; left out by --except: {}", self.words(), excepted.join(", ")),
         }
     }
@@ -257,16 +257,36 @@ impl Certificate {
         all.map(|it| it.clause.id).collect()
     }
 
+    /// Whether all of the suite was carried out but what was left out by name, and whatever applies held.
+    fn is_sound(&self) -> bool {
+        let says = self.profile.is_conformance() && self.has_correctness();
+        says && self.is_whole() && self.not_chosen == 0 && self.count(ClauseVerdict::Passed) > 0
+    }
+
     /// The same where all clauses count.
-    fn words(&self) -> &'static str {
-        if !self.has_correctness() {
-            return if self.is_whole() {
-                "nothing failed; no clause of correctness was carried out"
-            } else {
-                "a clause failed or is not decidable"
-            };
-        }
-        match (self.profile.is_conformance(), self.is_whole()) {
+    fn words(&self) -> String {
+        let words = if !self.has_correctness() && self.is_whole() {
+            "nothing failed; no clause of correctness was carried out"
+        } else if !self.has_correctness() {
+            "a clause failed or is not decidable"
+        } else if self.is_whole() && self.count(ClauseVerdict::Passed) == 0 {
+            "nothing failed, and no clause applies: whether the device conforms is not known"
+        } else {
+            return self.of_correctness();
+        };
+        words.to_owned()
+    }
+
+    /// The same where there are clauses of correctness.
+    fn of_correctness(&self) -> String {
+        let words = match (self.profile.is_conformance(), self.is_whole()) {
+            (true, true) if self.not_chosen > 0 => {
+                let all = self.outcomes.len() + self.not_chosen;
+                return format!(
+                    "nothing failed; {} of {all} clauses were not chosen: whether the device conforms is not known",
+                    self.not_chosen
+                );
+            }
             (true, true) => "the device conforms",
             (true, false) if self.count(ClauseVerdict::Failed) == 0 => {
                 "nothing failed, and clauses are not decidable: whether the device conforms is not known"
@@ -274,7 +294,8 @@ impl Certificate {
             (true, false) => "the device does not conform",
             (false, true) => "nothing failed; profile quick is no conformance",
             (false, false) => "a clause failed or is not decidable; profile quick is no conformance",
-        }
+        };
+        words.to_owned()
     }
 
     /// Whether the device conforms; none where the profile does not say it, or no clause failed and some are not decidable or were left out.
@@ -282,7 +303,7 @@ impl Certificate {
         let says = self.profile.is_conformance() && self.has_correctness();
         match (says, self.count(ClauseVerdict::Failed), self.is_whole()) {
             (true, 1.., _) => Some(false),
-            (true, 0, true) if self.excepted().is_empty() => Some(true),
+            (true, 0, true) if self.excepted().is_empty() && self.is_sound() => Some(true),
             _ => None,
         }
     }

@@ -48,6 +48,11 @@ impl CertifyOptions {
         names(&self.only, number, clause)
     }
 
+    /// How many clauses of the suite, as far as the profile has them, are not among those that were named.
+    pub fn not_chosen(&self, suite: &'static ClauseSuite) -> usize {
+        suite.numbered().filter(|(number, clause)| self.profile.has(clause) && !self.has(number, clause)).count()
+    }
+
     /// Refuses names of clauses that the suite does not have.
     pub fn check(&self, suite: &'static ClauseSuite) -> Result<()> {
         for name in self.only.iter().chain(&self.except) {

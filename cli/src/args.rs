@@ -512,7 +512,7 @@ pub(crate) struct PlaceSoar {
     #[arg(long)]
     pub(crate) explain: bool,
     /// Several workloads, one after the other: a JSON list of objects from id to load
-    #[arg(long, value_name = "FILE", conflicts_with = "explain")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["explain", "plan", "svg", "dot", "emit"])]
     pub(crate) workloads: Option<PathBuf>,
     /// For how many workloads each switch can aggregate
     #[arg(long, value_name = "N", requires = "workloads")]
@@ -579,15 +579,16 @@ pub(crate) struct PlaceAtro {
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "For BT(n)")]
 pub(crate) struct MadeTree {
-    /// How rates grow from the leaves, whose links have rate 1, to the root: constant, linear or exponential
-    #[arg(long, default_value = "constant")]
-    pub(crate) rates: String,
+    /// How rates grow from the leaves, whose links have rate 1, to the root: constant, linear or exponential [default: constant]
+    #[arg(long)]
+    pub(crate) rates: Option<String>,
     /// Loads of the leaves: uniform (4 to 6), power_law (1 to 63, mean 5), or either with "_as_printed" (mean and variance of SOAR §5)
-    #[arg(long, default_value = "uniform")]
-    pub(crate) loads: String,
-    /// Seed of the loads
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// [default: uniform]
+    #[arg(long)]
+    pub(crate) loads: Option<String>,
+    /// Seed of the loads [default: 1]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
     /// Write the tree as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,

@@ -17,7 +17,7 @@ macro_rules! kinds {
 kinds! {
     CALIBRATION = "calibration" / 1, "`pktgen calibrate`, calibration.json";
     CAPTURED = "captured" / 1, "what `pktgen capture --iface` recorded";
-    CERTIFICATE = "certificate" / 1, "the whole of `pktgen certify`";
+    CERTIFICATE = "certificate" / 2, "the whole of `pktgen certify`";
     CLAUSE = "clause" / 1, "a clause: `pktgen certify --list`";
     CLAUSE_VERDICT = "clause_verdict" / 1, "one clause of `pktgen certify`";
     CONTROL_EVENT = "control_event" / 1, "a line of `pktgen control RUN events`";

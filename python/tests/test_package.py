@@ -1,10 +1,12 @@
 """The package against the real binary."""
 
 import json
+import pickle
 import shutil
 import subprocess
 import warnings
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -245,3 +247,23 @@ def test_no_warning_where_there_is_nothing_to_warn_of(small: pktgen.Sweep) -> No
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         small.metrics(), small.report(), small.run(variant="Olaf", seed=1).books.collect(), repr(pktgen.open(small.path))
+
+
+def test_wrong_arguments_are_usage_errors(small: pktgen.Sweep, copy: Path, tmp_path: Path) -> None:
+    wrong: list[dict[str, Any]] = [{"seeds": 1.5}, {"axes": ["x"]}, {"axes": {"target.slots": 8}}, {"axes": {"topology.rate": "5Gbps"}}, {"set": ["a=1"]}]
+    for words in wrong:
+        with pytest.raises(pktgen.UsageError):
+            pktgen.run("olaf/table1", updates=10, **words)
+    with pytest.raises(pktgen.UsageError, match="cannot be compared"):
+        small.compare(None)  # type: ignore[arg-type]
+    with pytest.raises(pktgen.PktgenError, match="nowhere"):
+        small.compare(copy, out=tmp_path / "nowhere/x.html")
+    found = pktgen.analyze(small.runs[0].path, metrics="received")
+    assert set(found.metrics["metric"]) == {"received"}
+    with pytest.raises(pktgen.UsageError, match="no such metric"):
+        found.value("nosuch")
+
+
+def test_an_invalid_run_crosses_processes(small: pktgen.Sweep) -> None:
+    back = pickle.loads(pickle.dumps(pktgen.InvalidRunError("why", small)))
+    assert (str(back), back.code, back.sweep.path) == ("why", 1, small.path)

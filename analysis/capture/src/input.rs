@@ -57,6 +57,9 @@ pub struct Tally {
     pub bytes: u64,
     /// Of another protocol, or of another kind of link.
     pub other: u64,
+    /// Of those, by links of types that are not read.
+    #[serde(default)]
+    pub links: u64,
     /// UDP, but of no format that is known, or damaged.
     pub foreign: u64,
     /// Cut so short that nothing is known of them.
@@ -259,6 +262,10 @@ impl Decoder {
         match self.closely(packet) {
             Ok((format, sight)) => self.keep(packet, format, sight, events),
             Err(Odd::Other) => self.tally.other += 1,
+            Err(Odd::Link) => {
+                self.tally.other += 1;
+                self.tally.links += 1;
+            }
             Err(Odd::Foreign) => self.tally.foreign += 1,
             Err(Odd::Unreadable) => self.tally.unreadable += 1,
             Err(Odd::Fragment) => self.tally.fragments += 1,
@@ -317,6 +324,7 @@ impl Decoder {
             },
             Look::Layer(kind, datagram) => self.layer(kind, &datagram),
             Look::Other => Err(Odd::Other),
+            Look::Link => Err(Odd::Link),
             Look::Fragment => Err(Odd::Fragment),
             Look::Unreadable => Err(Odd::Unreadable),
         }
@@ -369,6 +377,7 @@ impl Decoder {
 /// Why a packet is no event.
 enum Odd {
     Other,
+    Link,
     Foreign,
     Unreadable,
     Fragment,

@@ -362,6 +362,14 @@ fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
             );
             say("invalid", text);
         }
+        if tally.links > 0 {
+            let text = format!(
+                "{path}: {} packets are of a link type that is not read, so what they hold is in no metric; capture on Ethernet, any (cooked) \
+                 or raw IP",
+                tally.links
+            );
+            say("invalid", text);
+        }
         for (n, what) in [
             (tally.unreadable, "are cut within their headers"),
             (tally.fragments, "are fragments"),

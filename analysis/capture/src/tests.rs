@@ -274,6 +274,17 @@ fn damage_and_strangers_are_named() {
     let plan = CapturePlan::new(all().protocols.formats, vec![names[1].clone()], Vec::new());
     let measured = analysed(&plan);
     assert!(measured.notes.iter().any(|note| note.note == "nothing_found" && note.text.contains("--format olaf|")));
+    // Nor is what a link of another type carried, and that is no loss.
+    let mut bytes = std::fs::read(&names[1]).unwrap();
+    bytes[20..22].copy_from_slice(&9999u16.to_le_bytes());
+    std::fs::write(&names[1], bytes).unwrap();
+    let found = analysed(&CapturePlan::new(all().protocols.formats, vec![names[1].clone()], Vec::new()));
+    assert!(
+        found.notes.iter().any(|note| note.note == "invalid" && note.text.contains("a link type that is not read"))
+    );
+    let mut bytes = std::fs::read(&names[1]).unwrap();
+    bytes[20..22].copy_from_slice(&1u16.to_le_bytes());
+    std::fs::write(&names[1], bytes).unwrap();
     // Unless it is said what it is.
     let format = all().protocols.formats.iter().find(|format| format.name() == "olaf").copied();
     assert_eq!(value(&analysed(&CapturePlan { format, ..plan }).lines, "received"), Some(1.0));

@@ -216,6 +216,14 @@ fn answers_are_those_of_polars_over_all_rows() {
         "SELECT worker, MIN(n) AS least FROM (SELECT worker, seq, COUNT(*) AS n FROM sent GROUP BY worker, seq) x GROUP BY worker",
         "SELECT s.worker, s.n, b.n AS m FROM (SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker) s \
          JOIN (SELECT worker, COUNT(*) AS n FROM books GROUP BY worker) b ON s.worker = b.worker",
+        "SELECT COUNT(*) AS c FROM (SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker LIMIT 3) x",
+        "SELECT COUNT(*) AS c FROM (SELECT DISTINCT worker FROM (SELECT worker, action, COUNT(*) AS n FROM books GROUP BY worker, action) x) y",
+        "SELECT worker, n FROM (SELECT worker, COUNT(*) AS n, MAX(seq) AS m FROM sent GROUP BY worker) x",
+        "WITH x AS (SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker), y AS (SELECT worker, COUNT(*) AS n FROM books GROUP BY worker) \
+         SELECT x.worker, y.n FROM x JOIN y ON x.worker = y.worker",
+        "WITH x AS (SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker), y AS (SELECT worker, COUNT(*) AS n FROM books GROUP BY worker) \
+         SELECT AVG(y.n) AS m FROM x JOIN y ON x.worker = y.worker",
+        "SELECT MAX(n) AS m FROM (SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker) x WHERE worker > 1",
         "SELECT action, COUNT(DISTINCT worker) AS n, MEDIAN(seq) AS m FROM books GROUP BY action",
         "SELECT SUM(t_gen_ps * 100000000000) AS x FROM sent",
         "SELECT worker, SUM(t_gen_ps * 100000000000) AS x FROM sent GROUP BY worker",

@@ -387,10 +387,20 @@ impl AnonymousScan for GroupedScan {
         self
     }
 
-    fn scan(&self, _: AnonymousScanArgs) -> PolarsResult<DataFrame> {
-        match self.grouping.scan.as_any().downcast_ref::<Scan>() {
-            Some(scan) => self.read(scan),
-            None => polars_bail!(ComputeError: "a grouping of no table"),
+    /// polars leaves to each scan what it was asked of the rows: some columns, a predicate, the first ones.
+    fn scan(&self, args: AnonymousScanArgs) -> PolarsResult<DataFrame> {
+        let Some(scan) = self.grouping.scan.as_any().downcast_ref::<Scan>() else {
+            polars_bail!(ComputeError: "a grouping of no table");
+        };
+        let groups = self.read(scan)?;
+        let groups = match args.predicate {
+            Some(predicate) => groups.lazy().filter(predicate).collect()?,
+            None => groups,
+        };
+        let groups = args.n_rows.map_or_else(|| groups.clone(), |rows| groups.head(Some(rows)));
+        match args.with_columns {
+            Some(columns) => groups.select(columns.iter().cloned()),
+            None => Ok(groups),
         }
     }
 }

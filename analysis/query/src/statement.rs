@@ -7,9 +7,10 @@ use pktgen_core::registry::suggest;
 use pktgen_core::{Error, Result};
 use polars::prelude::PolarsError;
 use sqlparser::ast::{
-    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Statement as Parsed,
-    TableFactor, Value, Visit, VisitMut, Visitor, VisitorMut,
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByKind, Query, Select,
+    SelectItem, SetExpr, Spanned, Statement as Parsed, TableFactor, TableWithJoins, Value, Visit, VisitMut, Visitor,
+    VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
@@ -246,10 +247,10 @@ impl Visitor for Check<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
-        match &select.into {
-            Some(_) => ControlFlow::Break(at(select.span().start, "SELECT INTO is refused: nothing is written")),
-            None => ControlFlow::Continue(()),
+        if select.into.is_some() {
+            return ControlFlow::Break(at(select.span().start, "SELECT INTO is refused: nothing is written"));
         }
+        select.from.iter().try_for_each(joins)
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Error> {
@@ -278,7 +279,10 @@ impl Visitor for Check<'_> {
                 &None
             }
             TableFactor::Derived { lateral: false, sample: None, alias, .. } => alias,
-            TableFactor::NestedJoin { alias, .. } => alias,
+            TableFactor::NestedJoin { alias, table_with_joins } => {
+                joins(table_with_joins)?;
+                alias
+            }
             _ => return refuse("only tables, subqueries and joins stand in FROM: functions are refused"),
         };
         alias.as_ref().map_or(ControlFlow::Continue(()), |alias| self.own(&alias.name))
@@ -302,6 +306,43 @@ impl Visitor for Check<'_> {
             return ControlFlow::Break(at(name.span.start, what));
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Refuses outer, semi and anti joins on more than equal columns: polars makes inner ones of them.
+fn joins(of: &TableWithJoins) -> ControlFlow<Error> {
+    for join in &of.joins {
+        let (JoinOperator::Left(JoinConstraint::On(on))
+        | JoinOperator::LeftOuter(JoinConstraint::On(on))
+        | JoinOperator::Right(JoinConstraint::On(on))
+        | JoinOperator::RightOuter(JoinConstraint::On(on))
+        | JoinOperator::FullOuter(JoinConstraint::On(on))
+        | JoinOperator::Semi(JoinConstraint::On(on))
+        | JoinOperator::LeftSemi(JoinConstraint::On(on))
+        | JoinOperator::RightSemi(JoinConstraint::On(on))
+        | JoinOperator::Anti(JoinConstraint::On(on))
+        | JoinOperator::LeftAnti(JoinConstraint::On(on))
+        | JoinOperator::RightAnti(JoinConstraint::On(on))) = &join.join_operator
+        else {
+            continue;
+        };
+        if !equal_columns(on) {
+            let what = "an outer, semi or anti join is on equal columns of both sides only (a.x = b.x AND a.y = b.y): put what else is asked of a side \
+                        into a subquery in its place";
+            return ControlFlow::Break(at(on.span().start, what));
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// Whether it says nothing but which columns are equal.
+fn equal_columns(on: &Expr) -> bool {
+    let column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    match on {
+        Expr::Nested(inner) => equal_columns(inner),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => equal_columns(left) && equal_columns(right),
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => column(left) && column(right),
+        _ => false,
     }
 }
 

@@ -37,6 +37,19 @@ fn selects_are_taken_with_what_they_name() {
 fn everything_else_is_refused() {
     for (sql, says) in [
         ("INSERT INTO sent VALUES (1)", "INSERT is refused"),
+        (
+            "SELECT 1 FROM sent s LEFT JOIN books b ON s.packet = b.packet_in AND b.worker < 5",
+            "on equal columns of both sides only",
+        ),
+        ("SELECT 1 FROM sent s FULL JOIN books b ON s.packet = b.packet_in + 1", "on equal columns of both sides only"),
+        (
+            "SELECT 1 FROM sent s RIGHT JOIN books b ON s.packet = b.packet_in AND b.worker = 5",
+            "on equal columns of both sides only",
+        ),
+        (
+            "SELECT 1 FROM sent s LEFT ANTI JOIN books b ON (s.packet = b.packet_in AND s.seq > b.seq)",
+            "on equal columns of both sides only",
+        ),
         ("CREATE TABLE x AS SELECT * FROM sent", "CREATE is refused"),
         ("CREATE TABLE x (a INT)", "CREATE is refused"),
         ("DROP TABLE sent", "DROP is refused"),

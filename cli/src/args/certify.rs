@@ -8,7 +8,7 @@ use super::target::AllowLaunch;
 
 const EXITS: &str = "\
 Verdicts per clause: passed, failed, not decidable, not applicable. docs/certify.md has the clauses and the method.\n\
-Exit codes: 0 the device conforms; 1 a clause failed or is not decidable; 2 usage or configuration; 3 this host cannot.";
+Exit codes: 0 nothing failed and all was decidable (the device conforms, where all clauses were carried out); 1 a clause failed or is not decidable; 2 usage or configuration; 3 this host cannot.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXITS)]

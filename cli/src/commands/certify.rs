@@ -93,11 +93,13 @@ impl<'a> RunToCertify<'a> {
             config: format!("{}\n{}", plan.spec.config.trim_end(), own.resolved_section("certify")),
             notes: notes(&plan),
             outcomes: Vec::new(),
+            not_chosen: 0,
         };
         let measures = MeasurePlan::new(profile, &settings, plan.spec.is_real_time());
         let (only, except) = (args.clause.clone(), args.except.clone());
         let options = CertifyOptions { seed, repeats, only, except, done: Vec::new(), profile, plan: measures };
         options.check(suite)?;
+        let certificate = Certificate { not_chosen: options.not_chosen(suite), ..certificate };
         Ok(RunToCertify { run, plan, settings, options, chosen: chosen(args, repeats), certificate })
     }
 

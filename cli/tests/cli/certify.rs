@@ -104,6 +104,13 @@ fn clauses_are_chosen_by_id_or_number_and_others_are_refused() {
         code == Some(0) && numbers.len() > 1 && numbers.iter().all(|it| it.starts_with("2.")),
         "{numbers:?}: {said}"
     );
+    let whole = lines.last().expect("a line");
+    let statement = whole["statement"].as_str().expect("text");
+    assert!(whole["conforms"].is_null() && statement.contains(" clauses were not chosen: whether"), "{whole}");
+    let nothing = ["--clause", "switchml-sum", "--except", "switchml-sum"];
+    let (code, lines, said) = ours(&folder.path().join("n"), &nothing, &[]);
+    let whole = lines.last().expect("a line");
+    assert!(code == Some(0) && whole["conforms"].is_null() && !said.contains("device conforms,"), "{whole}: {said}");
     let (code, _, said) = ours(&folder.path().join("e"), &["--except", "9"], &[]);
     assert!(code == Some(2) && said.contains("clause \"9\" does not exist"), "{said}");
     assert!(!folder.path().join("e").exists(), "nothing is written");
@@ -112,7 +119,7 @@ fn clauses_are_chosen_by_id_or_number_and_others_are_refused() {
 #[test]
 fn a_certificate_with_exceptions_says_so_first() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let words = ["--clause", "1", "--clause", "2", "--except", "switchml-wrap", "--repeats", "1"];
+    let words = ["--except", "switchml-wrap", "--repeats", "1"];
     let (code, lines, said) = ours(folder.path(), &words, &[]);
     let whole = lines.last().expect("a line");
     let statement = "the device conforms, except: switchml-wrap";
@@ -227,6 +234,7 @@ fn bent(bend: Bend) -> Certificate {
         config,
         notes: Vec::new(),
         outcomes,
+        not_chosen: 0,
     }
 }
 

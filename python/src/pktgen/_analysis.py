@@ -11,7 +11,7 @@ import polars as pl
 
 from . import _html as html
 from . import _tool as tool
-from ._errors import PktgenError
+from ._errors import PktgenError, UsageError
 from ._tool import Note
 
 
@@ -25,10 +25,16 @@ class Analysis:
     valid: bool
 
     def value(self, metric: str, **labels: object) -> float | None:
-        """The one value of a metric with these labels, and no others."""
+        """The one value of a metric with these labels, and no others; none where it has no value."""
         rows = self.metrics.filter(pl.col("metric") == metric)
-        for column in set(rows.columns) - {"metric", "unit", "value"}:
+        names = [column for column in rows.columns if column not in ("metric", "unit", "value")]
+        there = rows.select(names)
+        for column in names:
             rows = rows.filter(pl.col(column) == labels[column] if column in labels else pl.col(column).is_null())
+        if rows.height != 1 or set(labels) - set(names):
+            known = [{name: value for name, value in row.items() if value is not None} for row in there.head(5).iter_rows(named=True)]
+            what = f"there are, with these labels: {known}" if known else "there is no such metric here (`metrics` has those that there are)"
+            raise UsageError(f"{metric} with labels {labels}: {rows.height if not set(labels) - set(names) else 0} values; {what}", 2)
         found: float | None = rows["value"].item()
         return found
 
@@ -44,7 +50,7 @@ class Analysis:
 def analyze(
     *paths: str | os.PathLike[str],
     sent: str | os.PathLike[str] | None = None,
-    metrics: tuple[str, ...] | list[str] = (),
+    metrics: str | tuple[str, ...] | list[str] = (),
     format: str | None = None,
     anchor: str | os.PathLike[str] | int | None = None,
     offset: str | None = None,
@@ -55,7 +61,8 @@ def analyze(
 
     `metrics` are names or patterns; `format`, `anchor`, `offset` and `forwards` are flags of `pktgen analyze` (docs/analyze.md).
     """
-    flags: list[object] = [word for pattern in metrics for word in ("--metric", pattern)]
+    patterns = (metrics,) if isinstance(metrics, str) else metrics
+    flags: list[object] = [word for pattern in patterns for word in ("--metric", pattern)]
     for flag, value in [("--sent", sent), ("--format", format), ("--anchor", anchor), ("--offset", offset)]:
         flags += [flag, value] if value is not None else []
     flags += ["--forwards"] if forwards else []

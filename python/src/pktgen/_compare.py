@@ -11,6 +11,7 @@ import polars as pl
 
 from . import _html as html
 from . import _tool as tool
+from ._errors import PktgenError, UsageError
 
 if TYPE_CHECKING:
     from ._sweep import Sweep
@@ -70,13 +71,22 @@ def compare(
         flags += ["--out", out] if out is not None else []
         answer = tool.call("report", _path(new), "--baseline", _path(old), "--out", file, *flags, allow=(0, 1))
         comparison = Comparison(tool.written(file, answer))
+    # What could not be written has the exit code of a verdict of "worse".
+    failed = [line for line in answer.said("pktgen: ") if out is not None and str(out) in line]
+    if failed:
+        raise PktgenError("\n".join(failed))
     if not comparison.valid:
         tool.warn("\n".join(comparison.lines), invalid=True)
     return comparison
 
 
 def _path(place: Sweep | str | os.PathLike[str]) -> Path:
-    return Path(place) if isinstance(place, (str, os.PathLike)) else place.path
+    if isinstance(place, (str, os.PathLike)):
+        return Path(place)
+    path = getattr(place, "path", None)
+    if not isinstance(path, Path):
+        raise UsageError(f"{place!r} cannot be compared; give a sweep, or the folder of one", 2)
+    return path
 
 
 def _effect(judgement: dict[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,9 @@ class InvalidRunError(PktgenError):
         super().__init__(message, 1)
         self.sweep = sweep
 
+    def __reduce__(self) -> tuple[type[InvalidRunError], tuple[str, Sweep]]:
+        return type(self), (str(self), self.sweep)
+
 
 class PktgenWarning(UserWarning):
     """What a reader of the numbers must know: a note of the tool, for example on files that were not verified."""

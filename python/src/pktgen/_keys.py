@@ -16,6 +16,10 @@ from . import _tool as tool
 from ._errors import UsageError
 
 
+# What stands at the top of an experiment.
+TOP = ("name", "about", "seed")
+
+
 def configs() -> pl.DataFrame:
     """The built-in experiments: `name`, and what each is about."""
     return pl.DataFrame(tool.lines("list", "configs")).select("name", "about")
@@ -88,10 +92,10 @@ def key(word: str, experiment: str | os.PathLike[str]) -> str:
     if sections:
         ways = " or ".join(f"{section}__{word}" for section in sections)
         raise UsageError(f"{word}: several sections have this key; write {ways}", 2)
-    near = difflib.get_close_matches(word, known, 1, 0.8)
+    near = difflib.get_close_matches(word, known, 1, 0.8) if word not in TOP else []
     if near:
         raise UsageError(f"{word}: no section has this key, did you mean {near[0]}? pktgen.settings() has them all", 2)
-    # What stands at the top of an experiment, as seed; the tool refuses what does not.
+    # The tool refuses what does not stand there.
     return word
 
 
@@ -104,9 +108,18 @@ def overrides(
 ) -> list[str]:
     """The `--set` arguments."""
     chosen: dict[str, object] = {}
-    if seeds is not None:
-        chosen["sweep.seeds"] = seeds if isinstance(seeds, (int, str)) else ",".join(str(seed) for seed in seeds)
+    if isinstance(seeds, str) or hasattr(seeds, "__index__"):
+        chosen["sweep.seeds"] = seeds
+    elif isinstance(seeds, Iterable):
+        chosen["sweep.seeds"] = ",".join(str(seed) for seed in seeds)
+    elif seeds is not None:
+        raise UsageError(f'seeds cannot be {seeds!r}; write a number, a text as "1..5", or a list of numbers', 2)
+    for what, given in (("axes", axes), ("set", changes)):
+        if given is not None and not isinstance(given, Mapping):
+            raise UsageError(f"{what} cannot be {given!r}; write a dict, as {{'target.slots': {'[6, 8]' if what == 'axes' else '6'}}}", 2)
     for axis, values in (axes or {}).items():
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise UsageError(f"axes: the values of {axis} cannot be {values!r}; write a list of them", 2)
         chosen[f"sweep.axes.{axis}"] = list(values)
     chosen |= changes or {}
     for word, value in words.items():

@@ -88,7 +88,7 @@ class Run:
 
     def stream(self, name: str) -> pl.LazyFrame:
         """A stream of the run by the name of its file. Its digest is verified first; an invalid run causes a warning."""
-        files = self.manifest["files"]
+        files = self.manifest.get("files", {})
         wanted = [file for file in sorted(files) if file == f"{name}.parquet"]
         if not wanted:
             there = ", ".join(file.removesuffix(".parquet") for file in sorted(files) if file.endswith(".parquet"))
@@ -272,9 +272,14 @@ class Sweep:
         """The answer to one SELECT over all runs (docs/query.md)."""
         return query(self.path, sql, verify=self._verify)
 
-    def compare(self, baseline: Sweep | str | os.PathLike[str], rules: str | os.PathLike[str] | None = None) -> Comparison:
-        """Whether this sweep is better than `baseline`, by the tool's rules or those of a file."""
-        return compare(self, baseline, rules)
+    def compare(
+        self,
+        baseline: Sweep | str | os.PathLike[str],
+        rules: str | os.PathLike[str] | None = None,
+        out: str | os.PathLike[str] | None = None,
+    ) -> Comparison:
+        """Whether this sweep is better than `baseline`, by the tool's rules or those of a file. `out` also keeps the comparison."""
+        return compare(self, baseline, rules, out)
 
     def __repr__(self) -> str:
         state = "valid" if self.valid else "INVALID"

@@ -63,17 +63,28 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
 /// A tree of a file or BT(n).
 fn tree(name: &str, made: &MadeTree) -> Result<Tree> {
     let inner = name.strip_prefix("BT(").and_then(|rest| rest.strip_suffix(')'));
-    let Some(size) = inner else { return file::read(Path::new(name)) };
-    let rates = named("--rates", &made.rates, &Rates::ALL)?;
-    let loads = named("--loads", &made.loads, &Loads::ALL)?;
+    let Some(size) = inner else {
+        let given =
+            [("--rates", made.rates.is_some()), ("--loads", made.loads.is_some()), ("--seed", made.seed.is_some())];
+        return match given.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(Error::config(format!(
+                "{flag}: it is of a tree that is made, as BT(64); {name} has rates and loads of its own"
+            ))),
+            None => file::read(Path::new(name)),
+        };
+    };
+    let rates = named("--rates", made.rates.as_deref().unwrap_or("constant"), &Rates::ALL)?;
+    let drawn = made.loads.as_deref().unwrap_or("uniform");
+    let loads = named("--loads", drawn, &Loads::ALL)?;
     let size = size.parse().ok().filter(|size| *size <= 1 << 24);
     let tree = size.and_then(|size| binary(size, rates)).ok_or_else(|| {
         Error::config(format!(
             "{name}: BT(n) is a complete binary tree with its destination, so n is 2, 4, 8, … up to 16777216"
         ))
     })?;
-    let load =
-        loads.draw(&tree, Seed(made.seed), 0).map_err(|why| Error::config(format!("--loads {}: {why}", made.loads)))?;
+    let load = loads
+        .draw(&tree, Seed(made.seed.unwrap_or(1)), 0)
+        .map_err(|why| Error::config(format!("--loads {drawn}: {why}")))?;
     Ok(tree.with_load(load))
 }
 
@@ -127,7 +138,13 @@ fn list(ids: &[u64]) -> String {
 }
 
 fn short(phi: f64) -> String {
-    if phi == phi.trunc() && phi.abs() < 1e15 { format!("{phi}") } else { format!("{phi:.6}") }
+    match phi.abs() {
+        0.0 => "0".into(),
+        size if size == size.trunc() && size < 1e15 => format!("{phi}"),
+        1e-3..1e15 => format!("{phi:.6}"),
+        // Rates in bit/s give ρ of nanoseconds.
+        _ => format!("{phi:.6e}"),
+    }
 }
 
 fn share(phi: f64, red: f64) -> String {

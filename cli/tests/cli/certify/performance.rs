@@ -131,6 +131,7 @@ fn narrow(service: Time, room: usize, wrong: u64, set: &[&str]) -> Certificate {
         config: String::new(),
         notes: Vec::new(),
         outcomes,
+        not_chosen: 0,
     }
 }
 

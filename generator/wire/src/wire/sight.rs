@@ -118,8 +118,10 @@ pub enum Look<'a> {
     Fragment,
     /// So little was kept, or it is so damaged, that nothing is known of it.
     Unreadable,
-    /// Something else: ARP, TCP, another link type.
+    /// Something else: ARP, TCP.
     Other,
+    /// What links of a type that is not read carry.
+    Link,
 }
 
 /// Looks through the headers of what was kept of a packet.
@@ -164,7 +166,7 @@ fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
         COOKED2 => by_type(0, 20),
         RAW_IP6 => LaxSlicedPacket::from_ip(bytes).ok(),
         raw if RAW_IP.contains(&raw) => LaxSlicedPacket::from_ip(bytes).ok(),
-        _ => return Look::Other,
+        _ => return Look::Link,
     };
     let Some(sliced) = sliced else { return Look::Unreadable };
     let (src, dst) = match &sliced.net {
@@ -293,7 +295,7 @@ mod tests {
             [&out[..], ip].concat()
         };
         assert_eq!((seen(113, &cooked(16, 14)), seen(276, &cooked(20, 0))), (Some(expected()), Some(expected())));
-        assert_eq!(look(147, &frames[0]), Look::Other);
+        assert_eq!(look(147, &frames[0]), Look::Link);
     }
 
     #[test]

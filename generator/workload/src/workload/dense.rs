@@ -74,7 +74,7 @@ settings! {
 settings! {
     /// What is read of stragglers.
     struct Slow {
-        /// Who may slow down: `one`, `fixed`, `each`, `off` (docs/trio.md).
+        /// Who may slow down: `one`, `fixed`, `each`, `none` (docs/trio.md).
         stragglers: String = "one";
         /// How likely one that may slow down does so at a point.
         straggler_probability: f64 = 0.0;

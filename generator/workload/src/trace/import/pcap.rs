@@ -165,7 +165,7 @@ impl Gathered {
             }
             Look::Fragment => return self.pass("fragment"),
             Look::Unreadable => return self.pass("unreadable"),
-            Look::Other => return self.pass("other"),
+            Look::Other | Look::Link => return self.pass("other"),
         };
         let Some((format, sight)) = format.and_then(|format| Some((format, format.sight(&datagram)?))) else {
             return self.pass("foreign");
