@@ -78,7 +78,7 @@ impl Inventory {
                     inventory.pair(a, b).map_err(|why| Error::config(format!("--link {text}: {why}")))?
                 }
             };
-            inventory.links.insert(pair, rate.bps());
+            inventory.limit(pair, rate).map_err(|why| Error::config(format!("--link {text}: {why}")))?;
         }
         inventory.check()?;
         Ok(inventory)
@@ -103,6 +103,17 @@ impl Inventory {
         file.inventory(workers)
             .and_then(|inventory| inventory.check().map(|()| inventory))
             .map_err(|e| at(e.to_string()))
+    }
+
+    /// The rate that a pair has at most, of which a pair has one.
+    fn limit(&mut self, pair: (usize, usize), rate: Rate) -> Result<(), String> {
+        match self.links.insert(pair, rate.bps()) {
+            Some(other) if other != rate.bps() => Err(format!(
+                "the same pair has {} already; a pair has one rate, whichever end is named first",
+                Rate::from_bps(other)
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Two ends of a link by their names, in order.
@@ -251,7 +262,7 @@ impl File {
         };
         for Slower { between: [a, b], rate } in &self.links {
             let pair = inventory.pair(a, b).map_err(|why| Error::config(format!("links: {a}, {b}: {why}")))?;
-            inventory.links.insert(pair, rate.bps());
+            inventory.limit(pair, *rate).map_err(|why| Error::config(format!("links: {a}, {b}: {why}")))?;
         }
         Ok(inventory)
     }
@@ -313,6 +324,7 @@ mod tests {
         fails("8", "1Gbps", &["agg0-cs9=1Gbps"], &["--link agg0-cs9", "no switch \"cs9\""]);
         fails("8", "1Gbps", &["agg0-agg0=1Gbps"], &["two ends"]);
         fails("8", "1Gbps", &["agg0"], &["write agg0-cs2=10Gbps"]);
+        fails("8", "1Gbps", &["agg0-ps=2Gbps", "ps-agg0=1Gbps"], &["--link ps-agg0=1Gbps", "has 2Gbps already"]);
         let parse = |from: &str, to: &str, workers| {
             Inventory::parse(&FILE.replace(from, to), "c.json", workers).unwrap_err().to_string()
         };

@@ -67,7 +67,10 @@ impl Tree {
         for switch in switches {
             let id = switch.id;
             if !(switch.rate.is_finite() && switch.rate > 0.0 && (1.0 / switch.rate).is_finite()) {
-                return Err(format!("node {id}: rate {}; a rate must be a number above 0", switch.rate));
+                return Err(format!(
+                    "node {id}: rate {}; a rate must be a number above 0, and so must its inverse",
+                    switch.rate
+                ));
             }
             let load = u64::try_from(switch.load)
                 .map_err(|_| format!("node {id}: load {}; a load is a count of servers, from 0 on", switch.load))?;
@@ -91,6 +94,10 @@ impl Tree {
         };
         tree.walk()?;
         tree.below = tree.sums_below();
+        let red: f64 = tree.rho.iter().zip(&tree.below).map(|(rho, below)| rho * *below as f64).sum();
+        if !red.is_finite() {
+            return Err("its messages take longer than a number can say: give rates in a smaller unit".into());
+        }
         Ok(tree)
     }
 

@@ -100,6 +100,9 @@ impl TuningPlan {
             return Err(Error::config(format!("--pps {pps}: 1 to 1e9 packets/s are possible")));
         }
         match peer {
+            Some(peer) if *peer == self.interface => Err(Error::config(format!(
+                "--peer {peer}: it is the interface itself; name the other end of its cable"
+            ))),
             Some(peer) if InterfaceReading::of(peer).is_none() => {
                 Err(Error::config(format!("--peer {peer}: there is no such interface in this network namespace")))
             }
@@ -280,6 +283,7 @@ impl Experiment {
         let trials = settings.len() * (1 + plan.rounds as usize);
         let mut passes = vec![1; settings.len()];
         let mut tuned = Tuned { plan: plan.clone(), settings, chosen: None, interrupted: false };
+        let mut of_usage = 0;
         // The first trial shows what is refused, and how many passes the others have: it is not compared.
         for round in 0..=plan.rounds as usize {
             for (at, setting) in tuned.settings.iter_mut().enumerate() {
@@ -299,7 +303,10 @@ impl Experiment {
                         let lasted = workers(&finished).and_then(|workers| workers.duration_s).unwrap_or(length);
                         passes[at] = (length / lasted).ceil().clamp(1.0, PASSES_MAX) as u32;
                     }
-                    Err(Error::Host(why) | Error::Config(why)) => setting.refused = Some(why),
+                    Err(error @ (Error::Host(_) | Error::Config(_))) => {
+                        of_usage += usize::from(matches!(error, Error::Config(_)));
+                        setting.refused = Some(error.to_string());
+                    }
                     Err(other) => return Err(other),
                 }
             }
@@ -308,7 +315,8 @@ impl Experiment {
             tuned.settings.iter().all(|setting| setting.refused.is_some()),
             tuned.settings.first().and_then(|setting| setting.refused.clone()),
         ) {
-            return Err(Error::Host(format!("no transport can be used on {}; the first: {why}", plan.interface)));
+            let what = format!("no transport can be used on {}; the first: {why}", plan.interface);
+            return Err(if of_usage == tuned.settings.len() { Error::Config(what) } else { Error::Host(what) });
         }
         tuned.judge();
         Ok(tuned)
