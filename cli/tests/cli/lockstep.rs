@@ -276,6 +276,12 @@ fn what_cannot_begin_leaves_nothing() {
     refused(&set("[]"), &allowed, 2, "names no device");
     let late = [set("[\"sleep\", \"100\"]"), vec!["target.lockstep.timeout=200ms".into()]].concat();
     refused(&late, &allowed, 3, "did not connect within 200ms");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let taken = folder.path().join("notes.txt");
+    std::fs::write(&taken, "of somebody").expect("it is written");
+    let set = ["target.kind=external".into(), format!("target.lockstep.socket={}", taken.display())];
+    refused(&set, &[], 2, "it is there already");
+    assert_eq!(std::fs::read_to_string(&taken).expect("it is left"), "of somebody");
     let more = |set: &str| [device(SWITCHML_DEVICE), set.split(' ').map(str::to_owned).collect()].concat();
     let several = more("topology.engines=2 endpoint.workers=trio_ml");
     refused(&several, &allowed, 2, "one process is one device, and this network has 3");
@@ -288,14 +294,20 @@ fn what_cannot_begin_leaves_nothing() {
 fn a_device_by_hand_connects_to_the_socket() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let socket = folder.path().join("socket").display().to_string();
+    // Compiled before anybody waits for it.
+    let device = lockstep();
     let started = std::thread::spawn({
         let socket = socket.clone();
         move || {
             eventually("the socket", || Path::new(&socket).exists());
-            Command::new(lockstep()).args(SWITCHML_DEVICE).env("PKTGEN_LOCKSTEP", socket).status().expect("it runs")
+            Command::new(device).args(SWITCHML_DEVICE).env("PKTGEN_LOCKSTEP", socket).status().expect("it runs")
         }
     });
-    let set = ["target.kind=external".to_owned(), format!("target.lockstep.socket={socket}")];
+    let set = [
+        "target.kind=external".to_owned(),
+        format!("target.lockstep.socket={socket}"),
+        "target.lockstep.timeout=100s".to_owned(),
+    ];
     let ran = Ran::of(SWITCHML, &set, &[]);
     ran.valid();
     assert!(started.join().expect("a status").success());

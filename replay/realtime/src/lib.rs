@@ -19,6 +19,7 @@ pub mod lockstep;
 pub mod plan;
 pub mod run;
 pub mod settle;
+pub mod socket;
 pub mod steer;
 pub mod transport;
 

@@ -1,7 +1,7 @@
 //! The socket by which a run is steered: requests and replies, one JSON object a line; events on connections of their own (docs/control.md).
 
-use std::fs::{self, DirBuilder, Permissions};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener as Listener, UnixStream as Stream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
 use pktgen_realtime::driver::real_time::drop_privileges;
+use pktgen_realtime::socket;
 use pktgen_realtime::steer::{SteerCommand, SteerState, Steering};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -120,7 +121,7 @@ fn runtime_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Binds a socket that nobody else may use. It gets its name when that is so.
+/// Binds a socket that nobody else may use.
 fn bind(path: &Path) -> Result<Listener> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() && Stream::connect(path).is_err() => {
@@ -132,19 +133,7 @@ fn bind(path: &Path) -> Result<Listener> {
         }
         Err(_) => {}
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let nest = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    DirBuilder::new().mode(0o700).create(&nest).map_err(Error::io("create folder", &nest))?;
-    let inside = nest.join("s");
-    let bound = Listener::bind(&inside).and_then(|listener| {
-        fs::set_permissions(&inside, Permissions::from_mode(0o600))?;
-        // Not by renaming, which would take the name from another run.
-        fs::hard_link(&inside, path)?;
-        Ok(listener)
-    });
-    let _ = fs::remove_file(&inside);
-    let _ = fs::remove_dir(&nest);
-    bound.map_err(|e| {
+    socket::listen(path).map_err(|e| {
         Error::config(format!(
             "--control {}: it cannot be bound: {e}; give another path, of at most 80 bytes",
             path.display()

@@ -16,6 +16,7 @@ use pktgen_core::{Error, Result};
 use super::Lockstep;
 use crate::clock::Stopwatch;
 use crate::driver::real_time::drop_privileges;
+use crate::socket;
 
 /// Where the device finds the path of its socket.
 const VARIABLE: &str = "PKTGEN_LOCKSTEP";
@@ -43,8 +44,9 @@ impl Drop for Running {
     }
 }
 
-/// A path that is removed when it is no longer needed, with its folder if that was made for it.
+/// A socket whose path is removed when it is no longer needed, with its folder if that was made for it.
 struct Socket {
+    listener: UnixListener,
     path: PathBuf,
     folder: Option<PathBuf>,
 }
@@ -53,13 +55,24 @@ impl Socket {
     /// The path that the user chose, or a new one that only this user reaches.
     fn of(chosen: Option<&String>) -> Result<Socket> {
         if let Some(path) = chosen {
-            return Ok(Socket { path: path.into(), folder: None });
+            return Socket::at(path.into(), None);
         }
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("pktgen-lockstep-{}-{number}", std::process::id()));
         std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(Error::io("create folder", &folder))?;
-        Ok(Socket { path: folder.join("socket"), folder: Some(folder) })
+        Socket::at(folder.join("socket"), Some(folder))
+    }
+
+    fn at(path: PathBuf, folder: Option<PathBuf>) -> Result<Socket> {
+        let listener = socket::listen(&path).map_err(|e| match e.kind() {
+            ErrorKind::AlreadyExists => Error::config(format!(
+                "target.lockstep.socket {}: it is there already; choose another, or remove it if no run uses it",
+                path.display()
+            )),
+            _ => Error::Host(format!("target.lockstep.socket {}: it cannot be bound: {e}", path.display())),
+        })?;
+        Ok(Socket { listener, path, folder })
     }
 }
 
@@ -77,14 +90,13 @@ impl Process {
     pub(super) fn start(lockstep: &Lockstep) -> Result<Process> {
         let timeout = Duration::from_nanos((lockstep.timeout.ps() / NS).max(1) as u64);
         let socket = Socket::of(lockstep.socket.as_ref())?;
-        let listener = UnixListener::bind(&socket.path).map_err(Error::io("listen at", &socket.path))?;
-        listener.set_nonblocking(true).map_err(Error::io("listen at", &socket.path))?;
+        socket.listener.set_nonblocking(true).map_err(Error::io("listen at", &socket.path))?;
         let mut child = match &lockstep.command[..] {
             [] => None,
             words => Some(Running(spawn(words, &socket.path)?)),
         };
         let name = lockstep.command.first().map_or("the device", String::as_str).to_owned();
-        let stream = accept(&listener, &name, &mut child, timeout)?;
+        let stream = accept(&socket.listener, &name, &mut child, timeout)?;
         Ok(Process { name, stream, timeout, child })
     }
 
