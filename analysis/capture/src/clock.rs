@@ -84,11 +84,12 @@ impl Clocks {
     pub(super) fn find(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Clocks> {
         let firsts = [first_of(plan, Side::Sender)?, first_of(plan, Side::Server)?];
         let noted = firsts.each_ref().map(|first| first.as_ref().and_then(|first| first.noted));
-        let earliest = firsts.iter().flatten().filter_map(|first| first.anchor).min();
+        let anchors = || firsts.iter().flatten().filter_map(|first| first.anchor);
+        let earliest = anchors().min();
         let (anchor_unix_ns, origin) = match (plan.anchor, noted[0].or(noted[1])) {
             (Some(Anchor(given)), _) => (given, Origin::Given),
             (None, Some(noted)) => (noted, Origin::Noted),
-            (None, None) if earliest == Some(0) => (0, Origin::Virtual),
+            (None, None) if earliest == Some(0) && anchors().all(|anchor| anchor == 0) => (0, Origin::Virtual),
             (None, None) => (earliest.unwrap_or(0), Origin::FirstPacket),
         };
         let both = firsts.iter().all(Option::is_some);
@@ -129,6 +130,10 @@ impl Clocks {
         }
         let ns = |ps: i64| show("ns", ps as f64 / 1000.0);
         match &self.relation {
+            Relation::Same if self.origin == Origin::Virtual => {
+                "times begin with 1970: they are taken to be virtual, of one clock; --anchor and --offset say otherwise"
+                    .to_owned()
+            }
             Relation::Same if self.anchor_unix_ns == 0 => "times are virtual: one clock".to_owned(),
             Relation::Same => "senders and server are taken to have one clock; --offset says otherwise".to_owned(),
             Relation::Given(offset) => {

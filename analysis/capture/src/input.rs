@@ -6,7 +6,7 @@ use pktgen_core::record::NO_CLUSTER;
 use pktgen_core::time::{HORIZON, NS};
 use pktgen_core::{Error, Result};
 use pktgen_wire::pcap::{Packet, Reader, Stamp};
-use pktgen_wire::wire::frame::{Ip, group_of};
+use pktgen_wire::wire::frame::{HEAD, Ip, group_of};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Look, Sight, What, glance, look};
 use pktgen_wire::wire::{Format, Formats};
 
@@ -62,6 +62,12 @@ pub struct Tally {
     pub links: u64,
     /// UDP, but of no format that is known, or damaged.
     pub foreign: u64,
+    /// Of those, by ports of formats that are known.
+    #[serde(default)]
+    pub misfits: u64,
+    /// Of those, over IPv6 in formats whose direction only IPv4 addresses tell.
+    #[serde(default)]
+    pub undirected: u64,
     /// Cut so short that nothing is known of them.
     pub unreadable: u64,
     /// Parts of datagrams.
@@ -253,27 +259,34 @@ impl Decoder {
         if let Some(datagram) = glance(packet.link_type, packet.bytes) {
             let format = self.format(&datagram);
             if let Some(sight) = self.formats.get(usize::from(format)).and_then(|known| known.sight(&datagram)) {
-                if sight.what == What::Result {
-                    self.note_group(format, datagram.dst);
-                }
-                return self.keep(packet, format, sight, events);
+                let content = self.content(format, &sight, &datagram);
+                return self.keep(packet, Found { format, sight, content }, events);
             }
         }
         match self.closely(packet) {
-            Ok((format, sight)) => self.keep(packet, format, sight, events),
+            Ok(found) => self.keep(packet, found, events),
             Err(Odd::Other) => self.tally.other += 1,
             Err(Odd::Link) => {
                 self.tally.other += 1;
                 self.tally.links += 1;
             }
             Err(Odd::Foreign) => self.tally.foreign += 1,
+            Err(Odd::Misfit) => {
+                self.tally.foreign += 1;
+                self.tally.misfits += 1;
+            }
+            Err(Odd::Undirected) => {
+                self.tally.foreign += 1;
+                self.tally.undirected += 1;
+            }
             Err(Odd::Unreadable) => self.tally.unreadable += 1,
             Err(Odd::Fragment) => self.tally.fragments += 1,
         }
     }
 
     #[inline(always)]
-    fn keep(&mut self, packet: &Packet, format: u8, sight: Sight, events: &mut Vec<Event>) {
+    fn keep(&mut self, packet: &Packet, found: Found, events: &mut Vec<Event>) {
+        let Found { format, sight, content } = found;
         let sane = |t: &i64| t.unsigned_abs() <= HORIZON as u64;
         let Some(time) = packet.time else {
             self.tally.timeless += 1;
@@ -293,7 +306,7 @@ impl Decoder {
             }
             _ => t,
         };
-        events.push(Event { t, side: self.side, bytes: packet.len, format, sight });
+        events.push(Event { t, side: self.side, bytes: packet.len, format, sight, content });
     }
 
     /// The time of a packet that was captured at `t` and generated later: its generation, if times are so coarse.
@@ -309,20 +322,20 @@ impl Decoder {
     }
 
     #[inline(never)]
-    fn closely(&mut self, packet: &Packet) -> std::result::Result<(u8, Sight), Odd> {
+    fn closely(&mut self, packet: &Packet) -> std::result::Result<Found, Odd> {
         match look(packet.link_type, packet.bytes) {
             Look::Udp(datagram) => match self.sight(&datagram) {
-                Some((format, sight)) => {
-                    if sight.what == What::Result {
-                        self.note_group(format, datagram.dst);
-                    }
-                    Ok((format, sight))
-                }
+                Some((format, sight)) => Ok(Found { format, sight, content: self.content(format, &sight, &datagram) }),
+                None if self.is_undirected(&datagram) => Err(Odd::Undirected),
                 // What was cut within its header may be ours.
                 None if datagram.payload.len() < datagram.whole.min(CUT) => Err(Odd::Unreadable),
+                None if self.ports.format(&datagram) != NOBODY => Err(Odd::Misfit),
                 None => Err(Odd::Foreign),
             },
-            Look::Layer(kind, datagram) => self.layer(kind, &datagram),
+            Look::Layer(kind, datagram) => {
+                let (format, sight) = self.layer(kind, &datagram)?;
+                Ok(Found { format, sight, content: self.content(format, &sight, &datagram) })
+            }
             Look::Other => Err(Odd::Other),
             Look::Link => Err(Odd::Link),
             Look::Fragment => Err(Odd::Fragment),
@@ -330,11 +343,26 @@ impl Decoder {
         }
     }
 
-    /// A result went to `dst`: those of several jobs have the same numbers.
-    fn note_group(&mut self, format: u8, dst: Ip) {
-        let of_all =
-            self.formats.get(usize::from(format)).is_some_and(|format| format.delivery() == Delivery::ResultsOfAll);
-        if let Some(group) = group_of(dst).filter(|_| of_all) {
+    /// Takes note of a result; a digest of its first values, where several sums may have one header.
+    #[inline]
+    fn content(&mut self, format: u8, sight: &Sight, datagram: &Datagram) -> u32 {
+        let Some(known) = self.formats.get(usize::from(format)).filter(|_| sight.what == What::Result) else {
+            return 0;
+        };
+        match (known.delivery(), &known.facts().lanes) {
+            (Delivery::ResultsOfAll, _) => self.note_group(datagram.dst),
+            (Delivery::Results, Some(form)) => {
+                let values = datagram.payload.get(form.offset - HEAD..).unwrap_or_default();
+                return digest(&values[..values.len().min(DIGESTED)]);
+            }
+            _ => {}
+        }
+        0
+    }
+
+    /// A result that has all workers went to `dst`: those of several jobs have the same numbers.
+    fn note_group(&mut self, dst: Ip) {
+        if let Some(group) = group_of(dst) {
             let first = *self.tally.group.get_or_insert(group);
             self.tally.regrouped += u64::from(first != group);
         }
@@ -346,11 +374,21 @@ impl Decoder {
         self.given.unwrap_or_else(|| self.ports.format(datagram))
     }
 
+    /// Whether nothing tells in which direction a datagram goes.
+    fn is_undirected(&self, datagram: &Datagram) -> bool {
+        datagram.six
+            && self.formats.get(usize::from(self.format(datagram))).is_some_and(|format| format.facts().by_address)
+    }
+
     /// What a datagram is.
     fn sight(&self, datagram: &Datagram) -> Option<(u8, Sight)> {
         let format = self.format(datagram);
         if let Some(known) = self.formats.get(usize::from(format)) {
-            return known.sight(datagram).map(|sight| (format, sight));
+            return if self.is_undirected(datagram) {
+                None
+            } else {
+                known.sight(datagram).map(|sight| (format, sight))
+            };
         }
         let background = datagram.dst_port == DISCARD && datagram.src & 0xffff_0000 == BACKGROUND_NET;
         let nothing = Sight {
@@ -374,14 +412,30 @@ impl Decoder {
     }
 }
 
+/// What a packet is, if it is an event: see [`Event`].
+struct Found {
+    format: u8,
+    sight: Sight,
+    content: u32,
+}
+
+/// FNV-1a.
+fn digest(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
 /// Why a packet is no event.
 enum Odd {
     Other,
     Link,
     Foreign,
+    Misfit,
+    Undirected,
     Unreadable,
     Fragment,
 }
 
 /// Shorter payloads than this may lack a part of a header.
 const CUT: usize = 64;
+/// Bytes of the values of a result that tell it from another: captures of the first 128 bytes of packets have them.
+const DIGESTED: usize = 64;

@@ -82,6 +82,8 @@ pub struct Event {
     pub format: u8,
     /// What it says.
     pub sight: Sight,
+    /// Of a result of one of several sums that may have one header: a digest of its first values; else 0.
+    pub content: u32,
 }
 
 /// What to analyse, and how.

@@ -294,7 +294,9 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         }
     }
     if sender && server && counted {
-        let missing = totals.sent.checked_sub(totals.represented).map(|missing| missing as f64);
+        // A capture with nothing of a known format may be of another place.
+        let seen = Side::ALL.iter().all(|side| totals.found(*side) > 0);
+        let missing = totals.sent.checked_sub(totals.represented).filter(|_| seen).map(|missing| missing as f64);
         let of_sent = missing.and_then(|missing| share(missing, totals.sent));
         out.push(Line::new("missing", UPDATES, missing));
         out.push(Line::new("missing_share", SHARE, of_sent));
@@ -371,6 +373,11 @@ fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
             say("invalid", text);
         }
         for (n, what) in [
+            (tally.misfits, "have a port of a known format and another content (damaged, or another protocol)"),
+            (
+                tally.undirected,
+                "came over IPv6 in a format of which only IPv4 addresses tell contributions from results",
+            ),
             (tally.unreadable, "are cut within their headers"),
             (tally.fragments, "are fragments"),
             (tally.timeless, "have no time"),
@@ -384,19 +391,56 @@ fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
     notes
 }
 
+/// What the captures of a side lack, or have twice.
+fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let mut say = |note, text: String| notes.push(Note { note, text });
+    for side in Side::ALL.into_iter().zip(facts.sides).filter_map(|(side, given)| given.then_some(side)) {
+        if totals.found(side) == 0 {
+            let names: Vec<_> = totals.formats.iter().map(|format| format.name()).collect();
+            let at = match (side, facts.sides) {
+                (_, [false, _] | [_, false]) => "",
+                (Side::Sender, _) => " at the senders",
+                (Side::Server, _) => " at the server",
+            };
+            say(
+                "nothing_found",
+                format!(
+                    "no packet{at} is of a known format; if ports are others, name it: --format {}",
+                    names.join("|")
+                ),
+            );
+        }
+    }
+    if totals.copies > 0 {
+        say(
+            "copies",
+            format!(
+                "{} packets of the senders' captures were there before: they are not counted as sent; capture at one interface",
+                totals.copies
+            ),
+        );
+    }
+    if totals.duplicates > 0 {
+        say(
+            "duplicates",
+            format!(
+                "{} of {} packets at the server had arrived before, and are among what was received: the network copied them, or they were \
+                 captured twice (several interfaces, both directions of a mirror)",
+                totals.duplicates, totals.received
+            ),
+        );
+    }
+    notes
+}
+
 fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     let [sender, server] = facts.sides;
     let mut notes = notes_of_files(facts.inputs);
-    let mut say = |note, text: String| notes.push(Note { note, text });
     let ours: u64 = totals.kinds.iter().flatten().flatten().sum();
-    let found = ours + totals.background.iter().sum::<u64>();
-    if found == 0 {
-        let names: Vec<_> = totals.formats.iter().map(|format| format.name()).collect();
-        say(
-            "nothing_found",
-            format!("no packet is of a known format; if ports are others, name it: --format {}", names.join("|")),
-        );
-    }
+    let found: u64 = Side::ALL.iter().map(|side| totals.found(*side)).sum();
+    notes.extend(notes_of_sides(facts, totals));
+    let mut say = |note, text: String| notes.push(Note { note, text });
     if let Some(shard) = &facts.shard {
         say(
             "shard",

@@ -6,7 +6,7 @@ use std::hash::BuildHasherDefault;
 
 use pktgen_core::record::PacketId;
 use pktgen_core::{Error, Result};
-use pktgen_wire::wire::sight::{Delivery, What};
+use pktgen_wire::wire::sight::{Delivery, Sight, What};
 use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
 use super::flow::FlowMeter;
@@ -38,12 +38,18 @@ struct Flow {
 #[derive(Default)]
 struct Worker {
     flow: Flow,
-    /// First transmissions that were received.
+    sent: Transmissions,
+    received: Transmissions,
+    /// Lowest and highest number that was received.
+    seqs: Option<(u32, u32)>,
+}
+
+/// Transmissions of a worker's updates that were seen at one side.
+#[derive(Default)]
+struct Transmissions {
     first: Window,
     /// Later ones, by attempt.
     later: Vec<(u8, Window)>,
-    /// Lowest and highest number that was received.
-    seqs: Option<(u32, u32)>,
 }
 
 /// Dense places of numbers that name things.
@@ -103,6 +109,8 @@ pub(super) struct Totals {
     /// Transmissions of updates, and those of them that were not the first.
     pub(super) sent: u64,
     pub(super) resent: u64,
+    /// Transmissions that the senders' captures had before; those too old to tell are among the sent.
+    pub(super) copies: u64,
     /// Packets with updates at the server.
     pub(super) received: u64,
     /// By how many updates they represent.
@@ -154,6 +162,11 @@ impl Totals {
         self.elements *= u64::from(n);
         self.first_elements *= u64::from(n);
         self.at_server.multiply(n);
+    }
+
+    /// Packets of known formats and of background traffic at a side.
+    pub(super) fn found(&self, side: Side) -> u64 {
+        self.kinds[side as usize].iter().flatten().sum::<u64>() + self.background[side as usize]
     }
 
     /// Packets at the server that are or would be deliveries of formats that deliver by `delivery`.
@@ -222,6 +235,7 @@ impl Meter {
                 background: [0; 2],
                 sent: 0,
                 resent: 0,
+                copies: 0,
                 received: 0,
                 bins: vec![0; usize::from(u16::MAX) + 1],
                 represented: 0,
@@ -267,6 +281,13 @@ impl Meter {
 
     fn sent(&mut self, event: &Event, delivery: Delivery) -> Result<()> {
         let sight = &event.sight;
+        // Only with a generation a packet says which transmission of an update it is.
+        if let (Some(_), Some(worker)) = (sight.generation, sight.worker)
+            && self.worker(worker)?.sent.see(sight) == Known::Again
+        {
+            self.totals.copies += 1;
+            return Ok(());
+        }
         self.totals.sent += 1;
         // Contributions need not say which transmission they are.
         let again = matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) && self.sums.contribution(event);
@@ -330,7 +351,7 @@ impl Meter {
             Some((low, high)) => (low.min(sight.seq), high.max(sight.seq)),
             None => (sight.seq, sight.seq),
         });
-        let known = worker.window(sight.attempt).see(sight.seq);
+        let known = worker.received.see(sight);
         worker.flow.age.generated(generation);
         let kept = worker.flow.age.delivered(event.t, generation);
         match known {
@@ -416,17 +437,18 @@ impl Meter {
     }
 }
 
-impl Worker {
+impl Transmissions {
+    /// Takes note of one.
     #[inline]
-    fn window(&mut self, attempt: u8) -> &mut Window {
-        if attempt == 0 {
-            return &mut self.first;
+    fn see(&mut self, sight: &Sight) -> Known {
+        if sight.attempt == 0 {
+            return self.first.see(sight.seq);
         }
-        let place = self.later.iter().position(|(of, _)| *of == attempt);
+        let place = self.later.iter().position(|(of, _)| *of == sight.attempt);
         let place = place.unwrap_or_else(|| {
-            self.later.push((attempt, Window::default()));
+            self.later.push((sight.attempt, Window::default()));
             self.later.len() - 1
         });
-        &mut self.later[place].1
+        self.later[place].1.see(sight.seq)
     }
 }

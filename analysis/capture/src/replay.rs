@@ -144,6 +144,11 @@ impl Source {
         let (worker, seq, round) = (values!(3, UInt32Type), values!(4, UInt32Type), values!(5, UInt16Type));
         let (attempt, count, bytes) = (values!(6, UInt8Type), values!(7, UInt16Type), values!(8, UInt32Type));
         let (elements, format) = (values!(9, UInt16Type), values!(10, UInt8Type));
+        // Tables of version 1 have none.
+        let content = match batch.column_by_name(names[11].name) {
+            Some(_) => Some(values!(11, UInt32Type)),
+            None => None,
+        };
         let Numbers { formats, here } = &*self.numbers;
         let row = |i: usize| {
             let number = format.value(i);
@@ -160,7 +165,8 @@ impl Source {
                 count: count.value(i),
                 elements: elements.value(i),
             };
-            let event_of = Event { t: t.value(i), side: self.side, bytes: bytes.value(i), format, sight };
+            let content = content.map_or(0, |content| content.value(i));
+            let event_of = Event { t: t.value(i), side: self.side, bytes: bytes.value(i), format, sight, content };
             Ok((event.value(i), event_of))
         };
         (0..batch.num_rows()).map(row).collect()
@@ -217,7 +223,7 @@ pub fn merge_tables(shards: &[PathBuf], out: &Path) -> Result<TablesIndex> {
             Some(first) => {
                 let same = all == of
                     && first.inputs == index.inputs
-                    && first.formats == index.formats
+                    && (first.version, &first.formats) == (index.version, &index.formats)
                     && (first.form, &first.run, &first.clocks) == (index.form, &index.run, &index.clocks);
                 if !same {
                     let what = format!(

@@ -59,8 +59,8 @@ pub(super) struct Sums {
     /// By sum and worker: was it sent again?
     contributions: Recent<(SumId, u32), bool>,
     contributors: Recent<SumId, u16>,
-    /// By sum and by the source that opened it, where results say that.
-    results: Recent<(SumId, u32), ()>,
+    /// By sum, by the source that opened it, where results say that, and by what they hold.
+    results: Recent<(SumId, u32, u16, u32), ()>,
     /// Fewest and most contributors of the sums whose results were seen.
     workers: Option<(u16, u16)>,
     /// Results that are copies, or of a contribution that was sent again and opened a sum of its own: their header does not say which.
@@ -91,16 +91,18 @@ impl Sums {
         false
     }
 
-    /// Takes note of a result that names who opened its sum, unless it has all workers; false if it is a copy.
+    /// Takes note of a result that names who opened its sum, unless it has all workers; false if it is a copy. A device below another
+    /// opens a sum there for each of its own: they differ in what they hold.
     pub(super) fn result(&mut self, event: &Event, of_all: bool) -> bool {
         let sum = SumId::of(event);
         // The worker of a result that has all is the one that it was sent to.
         let opener = if of_all { 0 } else { event.sight.worker.unwrap_or(0) };
-        if self.results.get(&(sum, opener)).is_some() {
+        let result = (sum, opener, event.sight.count, event.content);
+        if self.results.get(&result).is_some() {
             self.ambiguous += u64::from(!of_all && self.contributions.get(&(sum, opener)) == Some(true));
             return false;
         }
-        self.results.put((sum, opener), ());
+        self.results.put(result, ());
         if of_all {
             let n = self.contributors.get(&sum).unwrap_or(0);
             self.workers = Some(self.workers.map_or((n, n), |(least, most)| (least.min(n), most.max(n))));
@@ -124,7 +126,7 @@ mod tests {
     fn event(what: What, worker: Option<u32>, seq: u32, round: u16) -> Event {
         let sight =
             Sight { what, cluster: 1, worker, seq, round, attempt: 0, generation: None, count: 1, elements: 64 };
-        Event { t: 0, side: Side::Server, bytes: 300, format: 2, sight }
+        Event { t: 0, side: Side::Server, bytes: 300, format: 2, sight, content: 0 }
     }
 
     #[test]
@@ -152,6 +154,13 @@ mod tests {
             assert_eq!(sums.result(&event(What::Result, Some(opener), 7, 0), false), is_new);
         }
         assert_eq!(sums.ambiguous, 0);
+        // Of a device below, which opened two sums: they hold different values, or have different numbers of sources.
+        let of = |count, content| {
+            let event = event(What::Result, Some(9), 7, 0);
+            Event { content, sight: Sight { count, ..event.sight }, ..event }
+        };
+        let different = [of(1, 77), of(1, 78), of(1, 77), of(2, 78)];
+        assert_eq!(different.map(|event| sums.result(&event, false)), [true, true, false, true]);
         // After it was sent again the next one may be of a sum of its own.
         for again in [false, true] {
             assert_eq!(sums.contribution(&event(What::Update, Some(4), 7, 0)), again);

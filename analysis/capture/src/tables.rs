@@ -30,7 +30,7 @@ use super::meter::Totals;
 use super::{Event, Side};
 
 /// Version of the tables; a reader refuses a newer one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Name of what says what the tables are of.
 pub(crate) const INDEX: &str = "tables.json";
 /// Rows of all clusters that are held before they are written.
@@ -113,6 +113,7 @@ struct Rows {
     bytes: Vec<u32>,
     elements: Vec<u16>,
     format: Vec<u8>,
+    content: Vec<u32>,
 }
 
 /// Tables that are being written.
@@ -161,6 +162,7 @@ impl Tables {
         rows.bytes.push(event.bytes);
         rows.elements.push(sight.elements);
         rows.format.push(event.format);
+        rows.content.push(event.content);
         self.held += 1;
         if self.held >= HELD { self.write() } else { Ok(()) }
     }
@@ -214,7 +216,14 @@ impl TablesIndex {
 
     /// Reads that of `dir`.
     pub fn read(dir: &Path) -> Result<TablesIndex> {
-        pktgen_records::run::read_json(&dir.join(INDEX), "a folder of tables")
+        let path = dir.join(INDEX);
+        let index: TablesIndex = pktgen_records::run::read_json(&path, "a folder of tables")?;
+        match index.version {
+            ..=VERSION => Ok(index),
+            newer => {
+                Err(Error::data(&path, format!("it is of version {newer}, and this pktgen reads up to {VERSION}")))
+            }
+        }
     }
 }
 
@@ -255,7 +264,14 @@ const ELEMENTS: Column = Column::new("elements", UInt16, "count", "Gradients in 
 const FORMAT: Column =
     Column::new("format", UInt8, "number", "Its wire format: position in `formats` of `tables.json`, from 0.");
 
-static SENT: [Column; 11] = [
+const CONTENT: Column = Column::new(
+    "content",
+    UInt32,
+    "number",
+    "Of a result that says its sources: a digest (FNV-1a) of its first 64 bytes of values, by which copies are known; else 0.",
+);
+
+static SENT: [Column; 12] = [
     EVENT,
     Column::new("t_sent_ps", Int64, "ps", "When it was captured, since the anchor, in the senders' clock."),
     Column::maybe("t_gen_ps", Int64, "ps", "When the update was generated; empty if the format does not carry it."),
@@ -267,9 +283,10 @@ static SENT: [Column; 11] = [
     BYTES,
     ELEMENTS,
     FORMAT,
+    CONTENT,
 ];
 
-static RECEIVED: [Column; 11] = [
+static RECEIVED: [Column; 12] = [
     EVENT,
     Column::new("t_recv_ps", Int64, "ps", "When it was captured, since the anchor, in the senders' clock."),
     Column::maybe(
@@ -291,6 +308,7 @@ static RECEIVED: [Column; 11] = [
     BYTES,
     ELEMENTS,
     FORMAT,
+    CONTENT,
 ];
 
 /// The tables with their columns; folders add `run` and `cluster`.
@@ -308,7 +326,7 @@ pub static TABLES: [StreamTable; 2] = [
 ];
 
 /// The columns of a side: named as those of the run dir's streams where there are such.
-pub(super) fn columns(side: Side) -> &'static [Column; 11] {
+pub(super) fn columns(side: Side) -> &'static [Column; 12] {
     match side {
         Side::Sender => &SENT,
         Side::Server => &RECEIVED,
@@ -316,7 +334,7 @@ pub(super) fn columns(side: Side) -> &'static [Column; 11] {
 }
 
 fn write_part(path: &Path, form: TableForm, side: Side, rows: Rows) -> Result<()> {
-    let arrays: [ArrayRef; 11] = [
+    let arrays: [ArrayRef; 12] = [
         Arc::new(UInt64Array::from(rows.event)),
         Arc::new(Int64Array::from(rows.t_ps)),
         Arc::new(Int64Array::from(rows.gen_ps)),
@@ -328,6 +346,7 @@ fn write_part(path: &Path, form: TableForm, side: Side, rows: Rows) -> Result<()
         Arc::new(UInt32Array::from(rows.bytes)),
         Arc::new(UInt16Array::from(rows.elements)),
         Arc::new(UInt8Array::from(rows.format)),
+        Arc::new(UInt32Array::from(rows.content)),
     ];
     let named = columns(side).iter().zip(arrays).map(|(column, array)| (column.name, array, column.optional));
     let failed = |error: String| Error::data(path, format!("it could not be written: {error}"));

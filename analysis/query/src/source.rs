@@ -123,6 +123,11 @@ impl Part {
                         "cluster" => Ok(Column::new_scalar("cluster".into(), Scalar::from(*cluster), rows)),
                         "format" => named(path, &own, asked, "format", |code| formats.get(code).map(String::as_str), 0),
                         "format_code" => made(path, &own, &Asked { made: Made::Of("format"), ..(**asked).clone() }, 0),
+                        // Tables of version 1 have none.
+                        "content" if own.column("content").is_err() => {
+                            let none = Column::new_scalar("content".into(), Scalar::from(0i64), rows);
+                            cast(path, &none, "content", &data_type(asked.kind))
+                        }
                         _ => made(path, &own, asked, 0),
                     };
                     let cells = columns.iter().map(cell).collect::<Result<Vec<_>>>()?;

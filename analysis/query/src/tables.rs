@@ -299,7 +299,7 @@ pub fn of_captures() -> Vec<QueryTable> {
         columns.insert(0, column("cluster", Kind::Integer, "number", "The cluster, by the packet's addresses."));
         columns.insert(0, column("run", Kind::Text, "", "Name of the capture: `--run` of `pktgen analyze --tables`."));
         let about = "The format's name, as in `pktgen list formats`.";
-        let format = columns.len() - 1;
+        let format = columns.iter().position(|column| column.name == "format").expect("tables have formats");
         columns[format].name = "format_code".to_owned();
         columns.insert(format, column("format", Kind::Text, "name", about));
         QueryTable { name, row: table.row, needs: "a capture of that side", columns }

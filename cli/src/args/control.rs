@@ -13,6 +13,14 @@ pub(crate) struct Control {
     pub(crate) command: ControlCommand,
 }
 
+/// A number above 0.
+fn positive(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|n: &f64| n.is_finite() && *n > 0.0)
+        .ok_or_else(|| "it must be a number above 0".to_owned())
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ControlCommand {
     /// How it is steered at present
@@ -33,6 +41,7 @@ pub(crate) enum ControlCommand {
     /// So many times the present rate
     Factor {
         /// As 1.1 or 0.5
+        #[arg(value_parser = positive)]
         factor: f64,
     },
     /// Count from 0 in live statistics; records keep everything

@@ -162,6 +162,9 @@ fn tell(found: &RateFound, ui: &Ui) {
         return tell_bounds(found, &limit, ui);
     }
     ui.result(&match found.pps {
+        Some(pps) if found.confirmed && !found.trials.iter().any(|trial| trial.confirms) => {
+            format!("highest rate: {pps:.1} packets/s, by one trial (--confirm 0); {limit}")
+        }
         Some(pps) if found.confirmed => format!("highest rate: {pps:.1} packets/s, confirmed; {limit}"),
         Some(pps) => format!("highest rate that passed: {pps:.1} packets/s, not confirmed: {}; {limit}", found.ended),
         None if found.failed_pps.is_none() => format!("no rate passed: {}", found.ended),

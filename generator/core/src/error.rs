@@ -14,7 +14,7 @@ pub enum Error {
     /// The user asked for something that cannot be: change the named key or flag (exit code 2).
     #[error("{0}")]
     Config(String),
-    /// A file or folder could not be read or written (exit code 1).
+    /// A file or folder could not be read or written (exit code 1; 2 where there is none to read, or not for this user).
     #[error("cannot {action} {path}: {source}", path = path.display())]
     Io {
         /// What was attempted, as a verb: "read", "create".
@@ -65,15 +65,32 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Config(_) | Error::Data { .. } => 2,
+            Error::Io { action, source, .. } if is_named_wrongly(action, source) => 2,
             Error::Io { .. } | Error::Invalid(_) => 1,
             Error::Host(_) => 3,
         }
     }
 }
 
+/// Whether another path would be read.
+fn is_named_wrongly(action: &str, source: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
+    (action.starts_with("read") || action.starts_with("open"))
+        && matches!(source.kind(), NotFound | IsADirectory | NotADirectory | PermissionDenied)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_not_there_is_named_wrongly() {
+        let code = |action, kind: std::io::ErrorKind| Error::io(action, Path::new("x"))(kind.into()).exit_code();
+        assert_eq!(code("read", std::io::ErrorKind::NotFound), 2);
+        assert_eq!(code("open trace", std::io::ErrorKind::IsADirectory), 2);
+        assert_eq!(code("read", std::io::ErrorKind::Interrupted), 1);
+        assert_eq!(code("create", std::io::ErrorKind::PermissionDenied), 1);
+    }
 
     #[test]
     fn what_the_system_refused_is_no_fault_of_the_content() {

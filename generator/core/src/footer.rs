@@ -75,7 +75,9 @@ pub fn check(file: &File, path: &Path, rows: i64) -> Result<()> {
         return refused(format!("a row group of {most} rows; at most {rows} are believed"));
     }
     for chunk in &chunks {
-        let from = chunk.dictionary.filter(|at| *at > 0).map_or(chunk.data, |at| at.min(chunk.data));
+        // A column without values may have a dictionary alone, and its data at 0.
+        let starts = [chunk.dictionary, Some(chunk.data)].into_iter().flatten().filter(|at| *at != 0);
+        let from = starts.min().unwrap_or(0);
         let to = from.checked_add(chunk.size).filter(|to| from >= 0 && chunk.size >= 0 && *to as u64 <= start);
         let Some(to) = to else { return refused(format!("{} bytes of a column at byte {from}", chunk.size)) };
         if let Err(what) = pages(file, from as u64..to as u64, rows) {

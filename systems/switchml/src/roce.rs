@@ -273,6 +273,7 @@ impl Format for SwitchMlRoce {
         }
         const FACTS: FormatFacts = FormatFacts {
             delivery: Delivery::Unsaid,
+            by_address: true,
             updates: Captured::OfTensors,
             seal: Some(set_icrc),
             ..FormatFacts::new((of(Part::Middle, ELEMENTS[0]), of(Part::OnlyImmediate, ELEMENTS[1])))

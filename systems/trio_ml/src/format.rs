@@ -127,6 +127,7 @@ impl Format for TrioMl {
             delivery: Delivery::Results,
             lanes: Some(LaneForm { number: Number::I32, offset: HEAD + HEADER, shared: true, filled: false }),
             ports: Some((PORT, PORT)),
+            by_address: true,
             ..FormatFacts::new((frame_bytes(0), frame_bytes(ELEMENTS_MAX)))
         };
         &FACTS

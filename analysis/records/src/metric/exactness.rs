@@ -62,6 +62,12 @@ const DEFINITIONS: [Definition; 11] = [
     by_key("memory_all_share", SHARE, Better::Lower, "Share of a switch's 20 MB, with all that it keeps."),
 ];
 
+/// Of a run that sums by key, updates that were counted twice, and never; none of another run.
+pub(super) fn unlike_once(run: &Analysis) -> Option<(u64, u64)> {
+    let of = |name: &str| run.manifest.counters.device.get(name).copied();
+    of("counted_twice").zip(of("never_counted"))
+}
+
 impl Named for Exactness {
     fn name(&self) -> &'static str {
         "exactness"
@@ -80,12 +86,11 @@ impl Metric for Exactness {
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let counters = &run.manifest.counters;
         let of = |name: &str| counters.device.get(name).map(|n| *n as f64);
-        // Only runs that sum by key have them.
-        let (Some(twice), Some(never)) = (of("counted_twice"), of("never_counted")) else { return Ok(()) };
+        let Some((twice, never)) = unlike_once(run) else { return Ok(()) };
         let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
         let balance = run.balance();
-        out.push(Line::new("counted_twice", UPDATES, twice));
-        out.push(Line::new("never_counted", UPDATES, never));
+        out.push(Line::new("counted_twice", UPDATES, twice as f64));
+        out.push(Line::new("never_counted", UPDATES, never as f64));
         out.push(Line::new(
             "retransmitted_share",
             SHARE,

@@ -13,7 +13,7 @@ use pktgen_core::definition::{Better, Definition};
 use pktgen_core::record::Training;
 use pktgen_core::registry::Named;
 
-use super::Metric;
+use super::{Metric, exactness};
 use crate::fates::is_update;
 use crate::labels::{JOB, SYNCHRONOUS};
 use crate::line::{Line, NS, SHARE};
@@ -39,12 +39,15 @@ const fn of(metric: &'static str, unit: &'static str, better: Better, definition
     Definition::new(metric, unit, better, definition).labels(&[JOB]).needs(SYNCHRONOUS)
 }
 
+/// What follows from the sources of results.
+const OF_SOURCES: [&str; 4] = ["degraded_share", "sources_mean", EFFECTIVE_TIME, "time_to_target"];
+
 /// In the order of their lines.
 const DEFINITIONS: [Definition; 18] = [
     of(ITERATION_TIME, NS, Better::Lower, "Time of an iteration: per worker from the beginning of its first to the end of its last, by their number; the mean over workers.").source("TRIO §6.2"),
     of("over_ideal", "ratio", Better::Lower, "`iteration_time_mean` by `ideal_iteration_time`.").source("TRIO §6.2"),
-    of("degraded_share", SHARE, Better::Lower, "Share of results that lack sources.").source("TRIO §5"),
-    of("sources_mean", SHARE, Better::Higher, "Share of all contributions that are in results: 1 if all are.").source("TRIO §5"),
+    of("degraded_share", SHARE, Better::Lower, "Share of results that lack sources; of sums by key 0, or none where updates are missing in some or counted twice.").source("TRIO §5"),
+    of("sources_mean", SHARE, Better::Higher, "Share of all contributions that are in results: 1 if all are; of sums by key 1, or none where updates are missing in some or counted twice.").source("TRIO §5"),
     of(EFFECTIVE_TIME, NS, Better::Lower, "Time of an iteration's worth of samples: `iteration_time_mean` by `sources_mean`. A model: accuracy depends on the number of contributions averaged so far.").source("TRIO §6.2, Figure 12"),
     of("time_to_target", NS, Better::Lower, "`effective_iteration_time` times the iterations to the wanted accuracy that the experiment states; none if it states none.").source("TRIO §6.2, Figure 12"),
     of(USEFUL_RATE, "elements/s", Better::Higher, "Gradients other than 0 of all workers by the time from the beginning of the first iteration to the end of the last.").source("LIBRA §5.2"),
@@ -80,6 +83,7 @@ impl Metric for Iterations {
         let (Some(rounds), Some(training)) = (&run.rounds, &run.manifest.training) else { return Ok(()) };
         let iterations = &rounds.iterations;
         let all: Vec<usize> = (0..iterations.worker.len()).collect();
+        let from = out.len();
         out.extend(lines(iterations, &all, training));
         let mut jobs: Vec<u16> = run.manifest.clusters.iter().copied().filter(|job| is_update(*job)).collect();
         jobs.sort_unstable();
@@ -87,6 +91,11 @@ impl Metric for Iterations {
         for &job in jobs.iter().filter(|_| jobs.len() > 1) {
             let of_job: Vec<usize> = all.iter().copied().filter(|row| iterations.job[*row] == job).collect();
             out.extend(lines(iterations, &of_job, training).map(|line| line.with("job", job)));
+        }
+        // No result of sums by key says its sources: they are all, or it is not known which result lacks one.
+        if exactness::unlike_once(run).is_some_and(|unlike| unlike != (0, 0)) {
+            let lacking = out[from..].iter_mut().filter(|line| OF_SOURCES.contains(&&*line.metric));
+            lacking.for_each(|line| line.value = None);
         }
         Ok(())
     }

@@ -9,8 +9,8 @@ use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition, Label};
 use pktgen_core::registry::Named;
 
-use super::Metric;
 use super::latency::describe;
+use super::{Metric, exactness};
 use crate::labels::SYNCHRONOUS;
 use crate::line::{Line, NS};
 use crate::quantile::Slice;
@@ -64,7 +64,7 @@ const COUNTS: [Definition; 3] = [
     recorded("results_again", "results", Better::Lower, "Those of them whose block the worker had a result of."),
 ];
 const COUNTERS: [Definition; 10] = [
-    counted("replies", "results", Better::Neither, "Results at workers, whatever was recorded."),
+    counted("replies", "results", Better::Neither, "Results at workers, whatever was recorded; none of sums by key."),
     counted("clipped", "elements", Better::Lower, "Gradients that did not fit 32 bits when they were scaled, and were clipped."),
     counted(
         "scaling_error",
@@ -110,13 +110,15 @@ impl Metric for Results {
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
+        // Sums by key come back in as many packets as a device likes: workers do not record them.
+        let of_blocks = exactness::unlike_once(run).is_none();
         if let Some(results) = run.rounds.as_ref().and_then(|rounds| rounds.results.as_ref()) {
             let timeout_ps = run.manifest.training.as_ref().and_then(|training| training.timeout_ps);
-            times(results, timeout_ps, out)?;
+            times(results, timeout_ps, of_blocks, out)?;
         }
         let counters = &run.manifest.counters;
         if run.rounds.is_some() {
-            out.push(Line::new("replies", "results", counters.replies as f64));
+            out.push(Line::new("replies", "results", of_blocks.then_some(counters.replies as f64)));
             out.push(Line::new("clipped", "elements", counters.clipped as f64));
             let error = counters.scaling_error_ppb.map(|ppb| ppb as f64 * 1e-9);
             out.push(Line::new("scaling_error", "ratio", error));
@@ -134,7 +136,7 @@ fn unit(counter: &str) -> &'static str {
     UNITS.iter().find(|(end, _)| counter.ends_with(end)).map_or("count", |(_, unit)| unit)
 }
 
-fn times(results: &ResultColumns, timeout_ps: Option<i64>, out: &mut Vec<Line>) -> Result<()> {
+fn times(results: &ResultColumns, timeout_ps: Option<i64>, of_blocks: bool, out: &mut Vec<Line>) -> Result<()> {
     let n = results.t_recv_ps.len();
     let wait_ps = |row: usize| Some(results.t_recv_ps[row].saturating_sub(results.t_sent_ps[row]?));
     let waits = |degraded: bool| -> Vec<i64> {
@@ -145,7 +147,8 @@ fn times(results: &ResultColumns, timeout_ps: Option<i64>, out: &mut Vec<Line>) 
     recovery(waits(true), timeout_ps, out);
     let count = |flags: &[bool]| flags.iter().filter(|flag| **flag).count();
     let counts = [n, count(&results.degraded), count(&results.again)];
-    out.extend(COUNTS.iter().zip(counts).map(|(definition, n)| Line::of(definition, n as f64)));
+    let counts = counts.map(|n| of_blocks.then_some(n as f64));
+    out.extend(COUNTS.iter().zip(counts).map(|(definition, n)| Line::of(definition, n)));
     Ok(())
 }
 

@@ -98,6 +98,8 @@ pub struct FormatFacts {
     pub updates: Captured,
     /// UDP port of the workers, and the one that they send to, where there are two fixed ones.
     pub ports: Option<(u16, u16)>,
+    /// Only IPv4 addresses tell what is on its way to a device from what comes back.
+    pub by_address: bool,
     /// Writes the checksum that ends a frame and covers its addresses, where there is one; the frame begins with Ethernet's header.
     pub seal: Option<fn(&mut [u8])>,
     /// How a device that sums in slots of two sets is probed; none if its devices do not.
@@ -145,6 +147,7 @@ impl FormatFacts {
     pub const fn new(frame_bytes: (usize, usize)) -> Self {
         FormatFacts {
             frame_bytes,
+            by_address: false,
             ether_type: None,
             delivery: sight::Delivery::Updates,
             lanes: None,

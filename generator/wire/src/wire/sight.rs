@@ -104,6 +104,8 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
     /// How long the payload was.
     pub whole: usize,
+    /// It came over IPv6: its addresses are not known.
+    pub six: bool,
 }
 
 /// What a captured packet holds.
@@ -151,7 +153,7 @@ fn plain<'a>(head: &[u8; HEAD], bytes: &'a [u8]) -> Datagram<'a> {
     let whole = usize::from(u16(38)).saturating_sub(UDP_HEAD);
     let kept = &bytes[HEAD..];
     let payload = &kept[..kept.len().min(whole)];
-    Datagram { src: u32(26), dst: u32(30), src_port: u16(34), dst_port: u16(36), payload, whole }
+    Datagram { src: u32(26), dst: u32(30), src_port: u16(34), dst_port: u16(36), payload, whole, six: false }
 }
 
 #[cold]
@@ -192,6 +194,7 @@ fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
                 dst_port: udp.destination_port(),
                 payload,
                 whole,
+                six: matches!(sliced.net, Some(LaxNetSlice::Ipv6(_))),
             })
         }
         Some(_) => Look::Other,
@@ -210,7 +213,10 @@ fn layer<'a>(sliced: &LaxSlicedPacket<'a>) -> Look<'a> {
     }
     let ip = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let payload = &bytes[head..];
-    Look::Layer(kind, Datagram { src: ip(12), dst: ip(16), src_port: 0, dst_port: 0, payload, whole: payload.len() })
+    Look::Layer(
+        kind,
+        Datagram { src: ip(12), dst: ip(16), src_port: 0, dst_port: 0, payload, whole: payload.len(), six: false },
+    )
 }
 
 #[cfg(test)]

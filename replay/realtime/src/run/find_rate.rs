@@ -394,14 +394,19 @@ fn check_axes(Searched { catalogue, document, run, .. }: Searched) -> Result<()>
     }
 }
 
-/// Refuses a device with unknown losses.
+/// Refuses workers that send at no rate, and a device with unknown losses.
 fn check_knowable(Searched { catalogue, document, run, may_launch }: Searched) -> Result<()> {
     let experiment = Experiment::open(catalogue, document.clone())?.launching(may_launch);
     let plan = experiment.prepare(experiment.choose(run)?)?;
     experiment.check_launch(&plan)?;
+    if plan.spec.training.is_some() {
+        return Err(Error::config(
+            "--find-rate: workers of synchronous training send as results come back, at no rate of their own; their windows decide: sweep \
+             endpoint.window or endpoint.pool, or replay their updates as a trace (pktgen trace convert)",
+        ));
+    }
     let names = plan.spec.lanes.as_ref().is_some_and(|lanes| lanes.layout().detail == Detail::Which);
-    // Results of synchronous training say whose they are.
-    if !plan.spec.is_external() || !may_merge(&plan.spec.config) || names || plan.spec.training.is_some() {
+    if !plan.spec.is_external() || !may_merge(&plan.spec.config) || names {
         return Ok(());
     }
     Err(Error::config(

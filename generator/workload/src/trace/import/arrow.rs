@@ -1,15 +1,15 @@
 //! Arrow IPC, files and streams, with the columns of a trace.
 //!
-//! A file is a stream between two marks, with a footer that repeats where its batches are, so both are read as a stream.
+//! A file has a footer that says where its batches are, and is read by that: what lies before them some tools write in forms of their own.
 //! The decoder reserves what a message claims, and asserts on some damage: claims are held against the file's length
 //! before it sees them.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::arrow::ipc::reader::StreamReader;
-use crate::arrow::ipc::root_as_message;
+use crate::arrow::ipc::reader::{FileReader, StreamReader};
+use crate::arrow::ipc::{root_as_footer, root_as_message};
 
 use super::columns::{Rows, strangers};
 use super::sink::Sink;
@@ -20,9 +20,9 @@ use crate::{Error, Result};
 
 /// A file's first and last bytes.
 const MAGIC: &[u8] = b"ARROW1";
-/// The first with the least padding behind it, and how far zeros may reach: the arrow crate pads to 64 bytes.
-const MAGIC_BYTES: usize = 8;
-const PADDING_MAX: usize = 64;
+/// The first with its padding, and the last with the footer's length before it.
+const MAGIC_BYTES: u64 = 8;
+const FOOTER_END: u64 = 4 + MAGIC.len() as u64;
 /// What a message begins with since 2019.
 const CONTINUES: [u8; 4] = [0xff; 4];
 /// Most bytes of a message's head, which has no data.
@@ -54,14 +54,26 @@ impl Importer for Arrow {
         for input in inputs {
             let damaged = |what: String| Error::data(input, format!("damaged, or no Arrow IPC: {what}"));
             let mut file = File::open(input).map_err(Error::io("open", input))?;
-            let start = check(&mut file, input)?;
-            file.seek(SeekFrom::Start(start)).map_err(Error::io("read", input))?;
+            let mut begin = [0; MAGIC.len()];
+            let is_file = file.read_exact(&mut begin).is_ok() && begin == MAGIC;
+            check(&mut file, input, is_file)?;
+            file.rewind().map_err(Error::io("read", input))?;
             let gave_up = || damaged("its messages contradict each other".into());
-            let reader = attempt(|| StreamReader::try_new(BufReader::new(file), None)).ok_or_else(gave_up)?;
-            let mut reader = reader.map_err(|e| damaged(e.to_string()))?;
-            let ignored = strangers(&reader.schema(), input)?;
+            let (schema, mut batches): (_, Box<dyn Iterator<Item = _>>) = match is_file {
+                true => {
+                    let reader = attempt(|| FileReader::try_new_buffered(file, None)).ok_or_else(gave_up)?;
+                    let reader = reader.map_err(|e| damaged(e.to_string()))?;
+                    (reader.schema(), Box::new(reader))
+                }
+                false => {
+                    let reader = attempt(|| StreamReader::try_new_buffered(file, None)).ok_or_else(gave_up)?;
+                    let reader = reader.map_err(|e| damaged(e.to_string()))?;
+                    (reader.schema(), Box::new(reader))
+                }
+            };
+            let ignored = strangers(&schema, input)?;
             let mut rows = Rows::new(input, options.bytes);
-            while let Some(batch) = attempt(|| reader.next()).ok_or_else(gave_up)? {
+            while let Some(batch) = attempt(|| batches.next()).ok_or_else(gave_up)? {
                 rows.push(&batch.map_err(|e| damaged(e.to_string()))?, sink)?;
             }
             rows.note(ignored, &mut notes);
@@ -70,53 +82,121 @@ impl Importer for Arrow {
     }
 }
 
-/// Refuses a file whose messages claim more than it holds. Returns where the first one begins.
-fn check(file: &mut File, path: &Path) -> Result<u64> {
-    let io = || Error::io("read", path);
-    let length = file.metadata().map_err(io())?.len();
-    let damaged = |at: u64, what: String| Err(Error::data(path, format!("damaged at byte {at}: {what}")));
-    let mut begin = Vec::new();
-    file.by_ref().take(PADDING_MAX as u64).read_to_end(&mut begin).map_err(io())?;
-    let named = begin.len() >= MAGIC_BYTES && begin.starts_with(MAGIC);
-    if named {
-        let mut magic = [0; MAGIC.len()];
-        file.seek(SeekFrom::End(-(MAGIC.len() as i64))).map_err(io())?;
-        file.read_exact(&mut magic).map_err(io())?;
-        if magic != MAGIC {
-            return damaged(length, "it does not end as an Arrow file does; is it truncated?".into());
+/// Refuses a file whose messages claim more than it holds, and what is compressed.
+fn check(file: &mut File, path: &Path, is_file: bool) -> Result<()> {
+    let length = file.metadata().map_err(Error::io("read", path))?.len();
+    let mut checked = Checked { file, path, length };
+    if is_file { checked.blocks() } else { checked.messages() }
+}
+
+/// A file that is held against what it says.
+struct Checked<'a> {
+    file: &'a mut File,
+    path: &'a Path,
+    length: u64,
+}
+
+impl Checked<'_> {
+    fn damaged<T>(&self, at: u64, what: &str) -> Result<T> {
+        Err(Error::data(self.path, format!("damaged at byte {at}: {what}")))
+    }
+
+    fn read(&mut self, at: u64, bytes: u64) -> Result<Vec<u8>> {
+        self.file.seek(SeekFrom::Start(at)).map_err(Error::io("read", self.path))?;
+        let mut read = vec![0; bytes as usize];
+        self.file.read_exact(&mut read).map_err(Error::io("read", self.path))?;
+        Ok(read)
+    }
+
+    /// A file: its footer says where its messages are. What lies between them is for nobody.
+    fn blocks(&mut self) -> Result<()> {
+        let length = self.length;
+        let Some(end) = length.checked_sub(FOOTER_END).filter(|end| *end >= MAGIC_BYTES) else {
+            return self.damaged(length, "it ends within its beginning");
+        };
+        let tail = self.read(end, FOOTER_END)?;
+        if &tail[4..] != MAGIC {
+            return self.damaged(length, "it does not end as an Arrow file does; is it truncated?");
+        }
+        let size = i32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]);
+        let claim = u64::try_from(size).ok().filter(|size| *size <= (end - MAGIC_BYTES).min(HEAD_MAX));
+        let Some(size) = claim else { return self.damaged(end, &format!("a footer of {size} bytes")) };
+        let (start, footer) = (end - size, self.read(end - size, size)?);
+        let blocks = attempt(|| {
+            let footer = root_as_footer(&footer).ok()?;
+            let all = [footer.dictionaries(), footer.recordBatches()].into_iter().flatten().flatten();
+            Some(all.map(|block| (block.offset(), block.metaDataLength(), block.bodyLength())).collect::<Vec<_>>())
+        });
+        let Some(blocks) = blocks.flatten() else { return self.damaged(start, "no footer of Arrow IPC") };
+        for (at, head, body) in blocks {
+            let number = |n: i64| u64::try_from(n).ok();
+            let known =
+                number(at).zip(number(head.into())).zip(number(body)).map(|((at, head), body)| (at, head, body));
+            let fits = |(at, head, body): &(u64, u64, u64)| {
+                let end = at.checked_add(*head).and_then(|end| end.checked_add(*body));
+                *at >= MAGIC_BYTES && *head >= 8 && *head <= HEAD_MAX && end.is_some_and(|end| end <= start)
+            };
+            let Some((at, head, body)) = known.filter(fits) else {
+                return self.damaged(start, &format!("a message of {head} and {body} bytes at byte {at}"));
+            };
+            let bytes = self.read(at, head)?;
+            let before = if bytes.starts_with(&CONTINUES) { 8 } else { 4 };
+            let claimed = self.body(at, &bytes[before..])?;
+            if claimed > body {
+                return self.damaged(at, &format!("a message with a body of {claimed} bytes, where {body} are left"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A stream: one message after the other.
+    fn messages(&mut self) -> Result<()> {
+        let mut at = 0;
+        while at < self.length {
+            let left = self.length - at;
+            let word = self.read(at, left.min(8))?;
+            let before = if word.starts_with(&CONTINUES) { 8 } else { 4 };
+            let Some(size) = word.get(before - 4..before) else { return self.damaged(at, "it ends within a message") };
+            let size = i32::from_le_bytes([size[0], size[1], size[2], size[3]]);
+            if size == 0 {
+                return Ok(());
+            }
+            let left = left - before as u64;
+            let claim = u64::try_from(size).ok().filter(|size| *size <= left.min(HEAD_MAX));
+            let Some(size) = claim else {
+                return self.damaged(at, &format!("a message with a head of {size} bytes, where {left} are left"));
+            };
+            let head = self.read(at + before as u64, size)?;
+            let (body, left) = (self.body(at, &head)?, left - size);
+            if body > left {
+                return self.damaged(at, &format!("a message with a body of {body} bytes, where {left} are left"));
+            }
+            at += before as u64 + size + body;
+        }
+        Ok(())
+    }
+
+    /// How long the body of a message at `at` is, by its head.
+    fn body(&self, at: u64, head: &[u8]) -> Result<u64> {
+        let known = attempt(|| {
+            let message = root_as_message(head).ok()?;
+            let of_dictionary = || message.header_as_dictionary_batch()?.data();
+            let batch = message.header_as_record_batch().or_else(of_dictionary);
+            Some((message.bodyLength(), batch.and_then(|batch| batch.compression()).map(|packed| packed.codec())))
+        });
+        let Some((body, codec)) = known.flatten() else { return self.damaged(at, "no message of Arrow IPC") };
+        if let Some(codec) = codec {
+            return Err(Error::data(
+                self.path,
+                format!(
+                    "it is compressed ({codec:?}), and only uncompressed Arrow IPC is read: write it with compression = \"uncompressed\", or \
+                     as Parquet"
+                ),
+            ));
+        }
+        match u64::try_from(body) {
+            Ok(body) => Ok(body),
+            Err(_) => self.damaged(at, &format!("a message with a body of {body} bytes")),
         }
     }
-    // No message begins with zeros.
-    let zeros = begin.iter().skip(MAGIC_BYTES).take_while(|byte| **byte == 0).count();
-    let start = if named { (MAGIC_BYTES + zeros / 8 * 8) as u64 } else { 0 };
-    let mut at = start;
-    while at < length {
-        file.seek(SeekFrom::Start(at)).map_err(io())?;
-        let mut word = [0; 4];
-        let mut number = || file.read_exact(&mut word).map(|()| word);
-        let Ok(first) = number() else { return damaged(at, "it ends within a message".into()) };
-        let size = if first == CONTINUES { number() } else { Ok(first) };
-        let Ok(size) = size else { return damaged(at, "it ends within a message".into()) };
-        let (size, before) = (i32::from_le_bytes(size), if first == CONTINUES { 8 } else { 4 });
-        if size == 0 {
-            return Ok(start);
-        }
-        let left = length - at - before.min(length - at);
-        let claim = u64::try_from(size).ok().filter(|size| *size <= left.min(HEAD_MAX));
-        let Some(size) = claim else {
-            return damaged(at, format!("a message with a head of {size} bytes, where {left} are left"));
-        };
-        let mut head = vec![0; size as usize];
-        file.read_exact(&mut head).map_err(io())?;
-        let body = match attempt(|| root_as_message(&head).map(|message| message.bodyLength())) {
-            Some(Ok(body)) => body,
-            _ => return damaged(at, "no message of Arrow IPC".into()),
-        };
-        let left = left - size;
-        let Some(body) = u64::try_from(body).ok().filter(|body| *body <= left) else {
-            return damaged(at, format!("a message with a body of {body} bytes, where {left} are left"));
-        };
-        at += before + size + body;
-    }
-    Ok(start)
 }

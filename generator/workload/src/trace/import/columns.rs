@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use crate::arrow::array::{Array, AsArray, RecordBatch};
 use crate::arrow::datatypes::{
-    DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
+    DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 
 use super::sink::Sink;
-use super::{Notes, frame_for};
+use super::{Altered, Notes, frame_for};
 use crate::trace::schema::{accept_version, trace_schema};
 use crate::workload::Update;
 use crate::{Error, Result};
@@ -89,9 +89,10 @@ impl Columns {
         };
         let values = match batch.column_by_name("values") {
             None => None,
-            Some(column) => {
-                Some(lists(column, floats).ok_or_else(|| wrong("values", column, "a list of float32 or float64"))?)
-            }
+            Some(column) => Some(
+                lists(column, floats)
+                    .ok_or_else(|| wrong("values", column, "a list of float16, float32 or float64"))?,
+            ),
         };
         let keys = match batch.column_by_name("keys") {
             // A column without a single key has no type that says anything.
@@ -126,12 +127,13 @@ pub(super) struct Rows {
     bytes: u32,
     /// For files without sequence numbers: the next one of each worker.
     next_seq: HashMap<u32, u32>,
+    altered: Altered,
 }
 
 impl Rows {
     /// Of `path`; `bytes` is the frame size where neither a column nor values say it.
     pub(super) fn new(path: &Path, bytes: u32) -> Self {
-        Rows { path: path.to_owned(), row: 0, bytes, next_seq: HashMap::new() }
+        Rows { path: path.to_owned(), row: 0, bytes, next_seq: HashMap::new(), altered: Altered::default() }
     }
 
     /// The next rows of the file.
@@ -156,6 +158,7 @@ impl Rows {
         if !self.next_seq.is_empty() {
             notes.insert("seq".to_owned(), "counted per worker".to_owned());
         }
+        self.altered.note(self.bytes, notes);
     }
 
     /// Row `i` of `columns`, which is the next row of the file, with its keys and values.
@@ -165,7 +168,13 @@ impl Rows {
         let must =
             |name: &str, cell: Option<i128>| cell.ok_or_else(|| format!("column \"{name}\", row {row}: no value"));
         let worker = narrow("worker", row, must("worker", columns.worker[i])?, 0..=u32::MAX.into())?;
-        let values = columns.values.as_ref().map(|all| all.row("values", (i, row), |x| single("values", row, x)));
+        let rounded = &self.altered.rounded;
+        let single = |name: &str, value: f64| {
+            let narrow = single(name, row, value)?;
+            rounded.set(rounded.get() + u64::from(f64::from(narrow) != value));
+            Ok::<_, String>(narrow)
+        };
+        let values = columns.values.as_ref().map(|all| all.row("values", (i, row), |x| single("values", x)));
         let keys = columns.keys.as_ref().map(|all| all.row("keys", (i, row), |n| narrow("keys", row, n, KEYS)));
         let (values, keys) = (values.transpose()?.unwrap_or_default(), keys.transpose()?.unwrap_or_default());
         let optional = |column: &Option<Vec<Option<i128>>>| column.as_ref().and_then(|cells| cells[i]);
@@ -181,9 +190,13 @@ impl Rows {
                 seq
             }
         };
+        let mut is_sized = false;
         let bytes = match whole("bytes", optional(&columns.bytes))? {
             Some(bytes) => bytes,
-            None => frame_for(keys.len(), values.len(), self.bytes).map_err(|why| format!("row {row}: {why}"))?,
+            None => {
+                is_sized = keys.is_empty() && values.is_empty();
+                frame_for(keys.len(), values.len(), self.bytes).map_err(|why| format!("row {row}: {why}"))?
+            }
         };
         let reward = columns.reward.as_ref().and_then(|cells| cells[i]);
         let update = Update {
@@ -192,9 +205,10 @@ impl Rows {
             worker,
             seq,
             bytes,
-            reward: reward.map(|x| single("reward", row, x)).transpose()?,
+            reward: reward.map(|x| single("reward", x)).transpose()?,
             iteration: whole("iteration", optional(&columns.iteration))?,
         };
+        self.altered.sized += u64::from(is_sized);
         Ok((update, keys, values))
     }
 }
@@ -242,6 +256,9 @@ fn floats(column: &dyn Array) -> Option<Vec<Option<f64>>> {
             Some(column.as_primitive_opt::<Float32Type>()?.iter().map(|cell| cell.map(f64::from)).collect())
         }
         DataType::Float64 => Some(column.as_primitive_opt::<Float64Type>()?.iter().collect()),
+        DataType::Float16 => {
+            Some(column.as_primitive_opt::<Float16Type>()?.iter().map(|cell| cell.map(f64::from)).collect())
+        }
         DataType::Null => Some(vec![None; column.len()]),
         _ => Some(integers(column)?.into_iter().map(|cell| cell.map(|n| n as f64)).collect()),
     }

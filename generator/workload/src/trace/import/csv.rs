@@ -9,7 +9,7 @@ use std::str::FromStr;
 use csv::{ReaderBuilder, StringRecord, Trim};
 
 use super::sink::Sink;
-use super::{ImportOptions, Importer, Notes, frame_for};
+use super::{Altered, ImportOptions, Importer, Notes, frame_for};
 use crate::registry::Named;
 use crate::workload::Update;
 use crate::{Error, Result};
@@ -58,13 +58,15 @@ fn rows(input: &Path, bytes: u32, sink: &mut Sink, notes: &mut Notes) -> Result<
         .map_err(|e| Error::data(input, format!("cannot be read: {e}")))?;
     let header = reader.headers().map_err(|e| Error::data(input, format!("no header: {e}")))?;
     let columns = Columns::of(header).map_err(|what| Error::data(input, format!("line 1: {what}")))?;
-    let mut next_seq = HashMap::new();
+    let (mut next_seq, mut altered) = (HashMap::new(), Altered::default());
     for (row, record) in reader.records().enumerate() {
         let record = record.map_err(|e| Error::data(input, e.to_string()))?;
         let line = record.position().map_or(0, csv::Position::line);
         let (update, keys, values) = columns
             .update(&record, bytes, &mut next_seq)
             .map_err(|what| Error::data(input, format!("line {line} (row {row}): {what}")))?;
+        let is_sized = columns.places[3].is_none_or(|place| record[place].is_empty());
+        altered.sized += u64::from(is_sized && keys.is_empty() && values.is_empty());
         sink.push_pairs(&update, &keys, &values, || format!("line {line}"))?;
     }
     if !columns.ignored.is_empty() {
@@ -73,6 +75,7 @@ fn rows(input: &Path, bytes: u32, sink: &mut Sink, notes: &mut Notes) -> Result<
     if !next_seq.is_empty() {
         notes.insert("seq".to_owned(), "counted per worker".to_owned());
     }
+    altered.note(bytes, notes);
     if columns.unit > 0 {
         notes.insert("time".to_owned(), format!("{}, rounded to picoseconds", columns.names[columns.time]));
     }

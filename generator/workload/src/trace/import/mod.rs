@@ -12,6 +12,7 @@ mod parquet;
 mod pcap;
 mod sink;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -166,6 +167,27 @@ fn unpacked_name(path: &Path) -> (String, bool) {
 /// A file's name, for people.
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// What was not in a file as a trace has it.
+#[derive(Default)]
+struct Altered {
+    /// Updates that got the size of `--bytes`.
+    sized: u64,
+    /// Numbers of 64 bits that 32 bits do not hold.
+    rounded: Cell<u64>,
+}
+
+impl Altered {
+    fn note(&self, bytes: u32, notes: &mut Notes) {
+        if self.sized > 0 {
+            let text = format!("{bytes} for {} updates without a size, keys or values (--bytes)", self.sized);
+            notes.insert("bytes".to_owned(), text);
+        }
+        if self.rounded.get() > 0 {
+            notes.insert("rounded".to_owned(), format!("to 32 bits: {} of the numbers", self.rounded.get()));
+        }
+    }
 }
 
 /// The frame that `values` need, or `bytes` without any. Pairs with keys are cut into frames by who sends them: as many as a frame

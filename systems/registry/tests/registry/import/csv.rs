@@ -44,6 +44,7 @@ fn numbers_are_counted_and_optional_columns_may_be_absent_or_empty() {
         [(0, 0, 0, None, 256, 0), (1_000_000_000, 1, 0, Some(2.0), 80, 2), (500_000_000_000, 0, 1, None, 256, 0)];
     assert_eq!(seen, expected);
     assert_eq!((notes["seq"].as_str(), notes["time"].as_str()), ("counted per worker", "t_s, rounded to picoseconds"));
+    assert_eq!(notes["bytes"], "256 for 2 updates without a size, keys or values (--bytes)");
 }
 
 #[test]

@@ -9,7 +9,10 @@ use pktgen_core::arrow::array::{
     ArrayRef, Float32Array, Float64Array, Int8Array, Int64Array, LargeListArray, ListArray, RecordBatch, StringArray,
     UInt64Array,
 };
-use pktgen_core::arrow::datatypes::{Float32Type, Float64Type, Int64Type};
+use pktgen_core::arrow::datatypes::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int64Type};
+
+#[expect(non_camel_case_types, reason = "as the crate half calls it")]
+type f16 = <Float16Type as ArrowPrimitiveType>::Native;
 
 use super::*;
 use pktgen_workload::trace::{Reader, TraceManifest, check};
@@ -81,8 +84,15 @@ fn any_width_and_missing_columns_are_taken() {
         let seen: Vec<_> = updates.into_iter().map(|(u, v)| (u.bytes, v)).collect();
         assert_eq!(seen, [(80, vec![0.5, -2.0]), (300, vec![]), (76, vec![1.0])]);
     }
-    let rewards = with("reward", array(Float64Array::from(vec![Some(0.1), None, Some(3.0)]))).updates(300).unwrap();
+    let foreign = with("reward", array(Float64Array::from(vec![Some(0.1), None, Some(3.0)])));
+    let rewards = foreign.updates(300).unwrap();
     assert_eq!(rewards.iter().map(|(u, _)| u.reward).collect::<Vec<_>>(), [Some(0.1), None, Some(3.0)]);
+    let told = TraceManifest::load(&foreign.path("out.parquet")).unwrap().unwrap().details;
+    assert_eq!(told["rounded"], "to 32 bits: 1 of the numbers");
+    assert_eq!(told["bytes"], "300 for 3 updates without a size, keys or values (--bytes)");
+    let halves = [Some(vec![Some(f16::from_f32(0.5))]), None, None];
+    let column = array(ListArray::from_iter_primitive::<Float16Type, _, _>(halves));
+    assert_eq!(with("values", column).updates(300).unwrap()[0].1, [0.5]);
     let foreign = with("colour", array(StringArray::from(vec!["a", "b", "c"])));
     foreign.updates(300).unwrap();
     let manifest = TraceManifest::load(&foreign.path("out.parquet")).unwrap().unwrap();
