@@ -262,7 +262,7 @@ fn bad_traces_are_refused() {
     fs::write(dir.join("cut.parquet"), &whole[..whole.len() / 2]).expect("writable");
     let set = |name: &str| format!("workload.trace={name}");
     refuses(dir, &["replay", "x.toml", "--out", "n", "--set", &set("cut.parquet")], 2, &["cut.parquet", "truncated"]);
-    refuses(dir, &["replay", "x.toml", "--out", "n", "--set", &set("absent.parquet")], 1, &["absent.parquet"]);
+    refuses(dir, &["replay", "x.toml", "--out", "n", "--set", &set("absent.parquet")], 2, &["absent.parquet"]);
     succeeds(dir, &["replay", "x.toml", "--out", "run"]);
     refuses(
         dir,
