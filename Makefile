@@ -4,10 +4,16 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: packages demo site test test-all test-rust test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
+.PHONY: packages demo site test test-all test-rust test-cli test-realtime test-units test-units-beside test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
 
 # Half of what tests do is wait, for wires and processes: two for each core at a time.
 export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
+
+TEST = $(CARGO) test $(RELEASE) --workspace $(FEATURES)
+# Integration tests of crates that open no wire.
+UNITS = compare registry workload
+# Takes time that nobody else wants.
+SPARE = $(shell chrt --idle 0 true 2>/dev/null && echo chrt --idle 0)
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -32,12 +38,26 @@ check:
 # With captures by libpcap where it is installed: one compilation. That a build without it compiles, `lint` asks.
 test-all: build lint
 	@pkg-config --exists libpcap 2>/dev/null || scripts/skip libpcap "captures by libpcap" "libpcap-dev is not installed"
-	$(MAKE) test-rust
+	$(MAKE) --jobs 2 test-cli test-units-beside
+	$(MAKE) test-realtime
 	$(MAKE) --jobs 3 --output-sync=target test-pages test-python test-benches test-texts
 
-# Of all crates. No comment has a test (tidy).
-test-rust:
-	$(CARGO) test $(RELEASE) --workspace $(FEATURES) --tests $(TESTS)
+# Of all crates, one after the other. No comment has a test (tidy).
+test-rust: test-cli test-realtime test-units
+
+# Tests over wires: nothing that wants a core beside them. The binary's wait for half of their time.
+test-cli:
+	$(TEST) --bin pktgen --test cli $(TESTS)
+
+test-realtime:
+	$(TEST) --test realtime $(TESTS)
+
+test-units:
+	$(TEST) --lib $(patsubst %,--test %,$(UNITS)) $(TESTS)
+
+# Where a core would be idle; told when they have ended.
+test-units-beside:
+	@$(SPARE) $(MAKE) test-units >target/units.txt 2>&1; code=$$?; cat target/units.txt; exit $$code
 
 # Three at a time: pages in a browser; what is written in Python; benches, each once; what texts say of each other.
 test-pages:

@@ -22,8 +22,8 @@ const ALL: f64 = 0.9;
 const TOGETHER: f64 = 3.090_232;
 /// From this correlation on two parameters are known together only.
 const TOGETHER_ONLY: f64 = 0.9;
-/// How often a region that ends within an interval is widened.
-const WIDENED: usize = 4;
+/// How often a region that ends within an interval is widened, the last time to the end of the range.
+const WIDENED: usize = 5;
 /// Settings that stand for all that could be meant.
 const DRAWN: usize = 16;
 /// Settings within the intervals that are asked about.
@@ -159,7 +159,7 @@ pub fn calibrate(
     let mut ran: usize = branches.iter().map(|branch| branch.places.len()).sum();
     let most = keys.settings as usize;
     let mut widened = 0;
-    let (look, profiles, inflation) = loop {
+    let (look, mut profiles, inflation) = loop {
         let Some(look) = branches[best].look(task) else { continue };
         let (profiles, inflation) = profiles(task, &look);
         let open: Vec<(bool, bool)> = profiles.iter().map(|profile| profile.open).collect();
@@ -167,9 +167,13 @@ pub fn calibrate(
             break (look, profiles, inflation);
         }
         widened += 1;
-        ran += branches[best].widen(task, twin, &open, most - ran)?;
+        ran += branches[best].widen(task, twin, &open, (widened == WIDENED, most - ran))?;
         progress(ran, most);
     };
+    // No setting was left to look for the end: it is anywhere up to that of the range.
+    for Profile { ends, open, .. } in &mut profiles {
+        *ends = (if open.0 { 0.0 } else { ends.0 }, if open.1 { 1.0 } else { ends.1 });
+    }
     let branch = &mut branches[best];
     let setting = space.setting(&branch.choice, &look.best);
     // What is said of the best setting was run.

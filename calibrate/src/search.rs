@@ -235,16 +235,16 @@ impl Branch {
         chosen
     }
 
-    /// Widens the region by a half where it is `open`, and runs there.
+    /// Widens the region where it is `open`, by a half or to the end of the range, and runs there, at most so often.
     pub(crate) fn widen(
         &mut self,
         task: Task,
         twin: &mut dyn Twin,
         open: &[(bool, bool)],
-        most: usize,
+        (to_the_end, most): (bool, usize),
     ) -> Result<usize> {
         for ((low, high), (below, above)) in self.region.0.iter_mut().zip(open) {
-            let width = *high - *low;
+            let width = if to_the_end { 2.0 } else { *high - *low };
             *low = (*low - if *below { width / 2.0 } else { 0.0 }).max(0.0);
             *high = (*high + if *above { width / 2.0 } else { 0.0 }).min(1.0);
         }

@@ -3,8 +3,10 @@
 //! Called by [`super`]. `docs/compare.md` defines the verdicts. The verdict follows from the interval that is shown, so
 //! that no reader sees one that contradicts it.
 
+use std::cmp::Ordering;
+
 use pktgen_core::Result;
-use pktgen_records::human::scale_for;
+use pktgen_records::human::{Scale, scale_for};
 use pktgen_records::stats::{self, Estimate, SEEDS_MIN, too_few};
 use pktgen_report::sweep::data::Labels;
 use pktgen_report::sweep::in_parallel;
@@ -16,6 +18,8 @@ use super::effect::{Differences, EffectKind, Sample, resamples};
 use super::pairs::{Pair, Paired};
 use super::rules::{Direction, Rule, Rules};
 
+/// Digits after the point that no shown effect has.
+const DECIMALS_MAX: usize = 9;
 /// Most further seeds that are asked for.
 pub const FURTHER_MAX: usize = 1000;
 
@@ -195,7 +199,7 @@ impl Draft {
         });
         let band = differences.band;
         judgement.outcome = zone(lo, hi, band, judgement.direction);
-        if judgement.new_lacks > 0 && judgement.outcome != Outcome::Worse {
+        if judgement.is_hidden() {
             judgement.outcome = Outcome::CannotTell;
             judgement.why = lacking(&judgement);
         } else if judgement.outcome == Outcome::CannotTell {
@@ -237,9 +241,10 @@ fn blank(rule: &Rule, unit: &str, labels: &Labels, differences: &Differences) ->
 fn lacking(judgement: &Judgement) -> String {
     let Judgement { pairs, new_lacks, old_lacks, .. } = judgement;
     let all = pairs + new_lacks + old_lacks;
-    match new_lacks {
-        0 => format!("in {old_lacks} of {all} pairs only the new run has a value"),
-        _ => format!("in {new_lacks} of {all} pairs only the old run has a value"),
+    match (new_lacks, old_lacks) {
+        (0, _) => format!("in {old_lacks} of {all} pairs only the new run has a value"),
+        (_, 0) => format!("in {new_lacks} of {all} pairs only the old run has a value"),
+        _ => format!("in {new_lacks} of {all} pairs only the old run has a value, in {old_lacks} only the new one"),
     }
 }
 
@@ -303,6 +308,15 @@ pub(crate) fn overall<'a>(judgements: impl IntoIterator<Item = &'a Judgement>) -
 }
 
 impl Judgement {
+    /// Whether pairs that lack a value may say otherwise than those that have both: without one a run may be the worst, so what the new
+    /// runs lack may make them worse, and what the old ones lack better.
+    fn is_hidden(&self) -> bool {
+        let differs = self.direction == Direction::Equal && self.outcome == Outcome::Worse;
+        let by_new = self.new_lacks > 0 && self.outcome != Outcome::Worse;
+        let by_old = self.old_lacks > 0 && self.outcome != Outcome::Better;
+        !differs && (by_new || by_old)
+    }
+
     /// The effect with its interval, for people.
     pub(crate) fn shown_effect(&self) -> String {
         let Some(effect) = &self.effect else { return "–".to_owned() };
@@ -314,23 +328,53 @@ impl Judgement {
     pub(crate) fn amount(&self, value: f64) -> String {
         match self.kind {
             EffectKind::Ratio => format!("{} %", self.number(value)),
-            EffectKind::Difference => self.scale().difference(value),
+            EffectKind::Difference => self.effect_scale().difference(value),
         }
     }
 
     /// An effect without its unit, signed.
     fn number(&self, value: f64) -> String {
+        let scale = self.effect_scale();
         if self.kind == EffectKind::Difference {
-            return self.scale().number(value);
+            return scale.number(value);
         }
-        // Intervals that are small beside a percent need another digit.
-        let width = self.effect.map_or(1.0, |effect| effect.hi - effect.lo);
-        let text = if width < 0.01 { format!("{:+.2}", value * 100.0) } else { format!("{:+.1}", value * 100.0) };
-        text.replace('-', "−")
+        format!("{:+.*}", scale.decimals.unwrap_or(1), value * scale.factor).replace('-', "−")
+    }
+
+    /// How effects are shown: with as many digits as it takes to see on which side of the tolerance an interval ends.
+    fn effect_scale(&self) -> Scale {
+        let (lo, hi) = self.effect.map_or((-1.0, 1.0), |effect| (effect.lo, effect.hi));
+        let mut scale = match self.kind {
+            // Intervals that are small beside a percent need another digit.
+            EffectKind::Ratio => Scale {
+                factor: 100.0,
+                unit: "%",
+                difference_unit: "%",
+                decimals: Some(if hi - lo < 0.01 { 2 } else { 1 }),
+            },
+            EffectKind::Difference => self.scale(),
+        };
+        let side = |value: f64, end: f64| {
+            let apart = value - end * scale.factor;
+            if apart.abs() <= 1e-9 * value.abs() { Ordering::Equal } else { apart.total_cmp(&0.0) }
+        };
+        let is_true = |scale: &Scale| {
+            let shown = |value: f64| scale.number(value).replace('−', "-").parse().unwrap_or(value * scale.factor);
+            let of = |end: f64| [lo, hi].iter().all(|it| side(shown(*it), end) == side(it * scale.factor, end));
+            self.band.iter().all(|end| of(*end))
+        };
+        let first = scale.decimals.map_or(0, |decimals| decimals + 1);
+        let more = || (first..DECIMALS_MAX).map(|decimals| Scale { decimals: Some(decimals), ..scale });
+        if !is_true(&scale)
+            && let Some(finer) = more().find(is_true)
+        {
+            scale = finer;
+        }
+        scale
     }
 
     /// How the values are shown.
-    pub fn scale(&self) -> pktgen_records::human::Scale {
+    pub fn scale(&self) -> Scale {
         let sizes = [self.old, self.new].into_iter().flatten().map(|interval| interval.median.abs());
         scale_for(&self.unit, sizes.fold(0.0, f64::max))
     }

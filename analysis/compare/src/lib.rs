@@ -147,7 +147,9 @@ impl Comparison {
     pub fn of(sides: &[Side], baseline: Option<usize>, rules: &Rules) -> Result<Comparison> {
         let first = baseline.unwrap_or(0);
         let (Some(old), true) = (sides.get(first), sides.len() > 1) else {
-            return Err(Error::config("a comparison needs two implementations: pktgen report NEW --baseline OLD"));
+            return Err(Error::config(
+                "a comparison needs two implementations, each in a folder of its own: pktgen report NEW --baseline OLD",
+            ));
         };
         let (rules, mut notes) = rules.with_own(sides);
         let rules = &rules;

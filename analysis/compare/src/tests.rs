@@ -224,8 +224,50 @@ fn a_value_that_only_the_old_run_has_is_no_success() {
     assert!(missing.why.contains("in 2 of 8 pairs only the old run has a value"), "{}", missing.why);
     assert_eq!(judgement(0, 8).outcome, Outcome::CannotTell);
     let won = judgement(3, 0);
-    assert_eq!((won.outcome, won.old_lacks), (Outcome::Same, 3));
+    assert_eq!((won.outcome, won.old_lacks), (Outcome::CannotTell, 3));
+    assert!(won.why.contains("in 3 of 8 pairs only the new run has a value"), "{}", won.why);
     assert_eq!(text::cells(&won)[6], "5 of 8");
+}
+
+fn judgement_of(metric: &str, outcome: Outcome, [lo, hi]: [f64; 2], tolerance: f64) -> judge::Judgement {
+    let old = sweep("old", 1.0, 6);
+    let mut judgement = against(&old, &old).versus[0].judgements[0].clone();
+    let effect = judge::Effect { value: (lo + hi) / 2.0, lo, hi, level: 0.95, alone: [lo, hi], median: lo };
+    (judgement.metric, judgement.unit, judgement.outcome) = (metric.into(), "share".into(), outcome);
+    (judgement.kind, judgement.band) = (effect::EffectKind::Difference, [-tolerance, tolerance]);
+    judgement.effect = Some(effect);
+    judgement
+}
+
+#[test]
+fn judgements_have_one_order() {
+    let mut all = Vec::new();
+    for (i, metric) in ["aom_mean/cluster", "loss", "received"].into_iter().enumerate() {
+        for effect in [0.0, 0.1, -0.2, 5.0] {
+            for (outcome, tolerance) in [(Outcome::Worse, 0.05), (Outcome::Worse, 0.0), (Outcome::CannotTell, 1.0)] {
+                all.push(judgement_of(metric, outcome, [effect; 2], tolerance * (1.0 + i as f64)));
+            }
+        }
+    }
+    for a in &all {
+        for b in &all {
+            assert_eq!(text::by_severity(a, b), text::by_severity(b, a).reverse());
+            let after = |x, y| text::by_severity(x, y).is_gt();
+            assert!(all.iter().all(|c| after(a, b) || after(b, c) || !after(a, c)));
+        }
+    }
+    // 0.3 is six times what does not matter, and 0.5 half of it.
+    let [large, small] =
+        [judgement_of("loss", Outcome::Worse, [0.3; 2], 0.05), judgement_of("received", Outcome::Worse, [0.5; 2], 1.0)];
+    assert!(text::by_severity(&large, &small).is_lt());
+}
+
+#[test]
+fn shown_intervals_end_where_the_verdict_says() {
+    let shown = |hi, tolerance| judgement_of("loss", Outcome::CannotTell, [0.001, hi], tolerance).shown_effect();
+    assert!(shown(0.005_309, 0.005).ends_with("[0.10, 0.53]"), "{}", shown(0.005_309, 0.005));
+    assert!(shown(0.005_309, 0.01).ends_with("[0.1, 0.5]"), "{}", shown(0.005_309, 0.01));
+    assert!(shown(0.005, 0.005).ends_with("[0.1, 0.5]"), "{}", shown(0.005, 0.005));
 }
 
 #[test]

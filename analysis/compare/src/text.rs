@@ -53,12 +53,11 @@ fn verdict(versus: &Versus) -> String {
     );
     let telling = versus.judgements.iter().filter(|one| one.outcome == versus.outcome && one.required);
     // The largest says most; a verdict of "same" needs no example.
-    let size = |one: &Judgement| one.effect.map_or(0.0, |effect| effect.value.abs());
     let few =
         telling.clone().all(Judgement::is_of_too_few).then(|| telling.clone().map(|one| one.pairs).min()).flatten();
     if let Some(pairs) = few {
         let _ = write!(text, " {}.", too_few(pairs));
-    } else if let Some(most) = telling.max_by(|a, b| size(a).total_cmp(&size(b)))
+    } else if let Some(most) = telling.min_by(|a, b| by_size(a, b))
         && versus.outcome != Outcome::Same
     {
         let (what, at) = (title(&most.metric), point(&most.labels));
@@ -136,11 +135,15 @@ pub(super) const HEADS: [&str; 8] = ["metric", "at", "old", "new", "effect", "to
 
 /// Worse comes first, then what is undecided, better and the same; the required and the larger effect first of each.
 pub(super) fn by_severity(a: &Judgement, b: &Judgement) -> Ordering {
-    let size = |one: &Judgement| one.effect.map_or(0.0, |effect| effect.value.abs());
     let kind = |one: &Judgement| (one.outcome, !one.required);
-    // A share of the old value and an amount have no common size.
-    let by_size = if a.kind == b.kind && a.metric == b.metric { size(b).total_cmp(&size(a)) } else { Ordering::Equal };
-    kind(a).cmp(&kind(b)).then(by_size)
+    kind(a).cmp(&kind(b)).then(by_size(a, b))
+}
+
+/// The larger effect first, in tolerances: shares of the old value and amounts have no other common size.
+fn by_size(a: &Judgement, b: &Judgement) -> Ordering {
+    let size = |one: &Judgement| one.effect.map_or(0.0, |effect| effect.value.abs());
+    let times = |one: &Judgement| if size(one) == 0.0 { 0.0 } else { size(one) / one.band[1].abs() };
+    times(b).total_cmp(&times(a)).then_with(|| size(b).total_cmp(&size(a)))
 }
 
 /// The cells of a judgement's row.

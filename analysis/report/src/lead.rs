@@ -244,9 +244,10 @@ fn among(sweep: &SweepData, key: &str) -> Lead {
 /// Which values of a metric are better, by its definition.
 fn direction(sweep: &SweepData, key: &str) -> Better {
     let name = key.split('/').next().unwrap_or(key);
+    let own = sweep.user_metrics().into_iter().find(|metric| metric.name == name).map(|metric| metric.better);
     let definitions = families(sweep.options.studies, &[]).into_iter().flat_map(|family| family.definitions);
-    let mut own = definitions.filter(|definition| definition.metric == name && definition.better != Better::Neither);
-    own.next().map_or(Better::Neither, |definition| definition.better)
+    let mut known = definitions.filter(|definition| definition.metric == name).map(|definition| definition.better);
+    own.or_else(|| known.find(|better| *better != Better::Neither)).unwrap_or(Better::Neither)
 }
 
 /// The variants that are best at each setting that several have, and how many settings these are. One is best where no value in the

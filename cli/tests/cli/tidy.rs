@@ -318,6 +318,8 @@ fn every_file_is_a_module() {
 #[test]
 fn tests_are_one_binary_per_crate_and_hide_nothing() {
     let mut problems = Vec::new();
+    let makefile = fs::read_to_string(root().join("Makefile")).expect("the Makefile");
+    let units = makefile.lines().find_map(|line| line.strip_prefix("UNITS = ")).expect("its list of tests");
     for krate in &crates() {
         for entry in fs::read_dir(root().join(krate).join("tests")).into_iter().flatten() {
             let path = entry.expect("an entry").path();
@@ -325,6 +327,11 @@ fn tests_are_one_binary_per_crate_and_hide_nothing() {
                 || path.join("main.rs").exists() && path.file_name() != Path::new(krate).file_name()
             {
                 problems.push(format!("{} is a test binary of its own; be a module of {krate}", path.display()));
+            }
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            let is_run = units.split(' ').any(|unit| unit == name) || makefile.contains(&format!("--test {name} "));
+            if path.join("main.rs").exists() && !is_run {
+                problems.push(format!("{}: make test does not run it: UNITS of the Makefile", path.display()));
             }
         }
     }

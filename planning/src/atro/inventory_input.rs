@@ -214,7 +214,7 @@ fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
 fn names(name: &str, count: Option<u64>) -> Result<Vec<String>> {
     within(&format!("count of {name}"), count.unwrap_or(1), 1, SIZE_MAX)?;
     Ok(match count {
-        None => vec![name.to_owned()],
+        None | Some(1) => vec![name.to_owned()],
         Some(count) => (0..count).map(|number| format!("{name}{number}")).collect(),
     })
 }
