@@ -100,3 +100,26 @@ fn intervals_cover_planted_parameters() {
     // Of twelve intervals of 95 % fewer than nine hold the truth in 2 of 10,000 cases.
     assert!(covered >= 9 && all == 12 && width < 0.2 && settings <= 200, "{covered} of {all}, {width}, {settings}");
 }
+
+/// Two targets of one line that cannot be met together: the interval reaches as far as the distance at the best says, whatever part of the
+/// range was searched first.
+#[test]
+fn intervals_of_targets_that_contradict_each_other_reach_as_far_as_they_must() {
+    let space = Space { parameters: vec![numbers("delay", 0.0, 6.0)] };
+    let line =
+        |setting: &[f64], seed: u64| vec![setting[0] + 1e-3 * normal(seed, 1), setting[0] + 1e-3 * normal(seed, 2)];
+    let target = |metric: &str, value: f64| {
+        let values: Vec<f64> = (0..10).map(|seed| value + 5e-3 * normal(seed, 3)).collect();
+        TargetValue::measured(metric, &PointLabels::new(), &values).expect("values")
+    };
+    for apart in [0.2, 0.6, 1.2] {
+        let targets = [target("first", 3.0 - apart / 2.0), target("second", 3.0 + apart / 2.0)];
+        let mut twin = Function(line, 50);
+        let answer = calibrate(&space, &targets, &keys(), &mut twin, &mut |_, _| {}).expect("an answer");
+        let [low, high] = answer.parameters[0].ends.expect("a number");
+        // With n deviations s off on either side and one degree of freedom: 2 (x/s)² within 3.84 · 2 (apart/2s)².
+        let least = 1.96 * apart / 2.0;
+        assert!((high - low) / 2.0 >= 0.95 * least.min(3.0), "{apart}: {low} to {high}");
+        assert!(answer.inflation > 10.0, "{}", answer.inflation);
+    }
+}
