@@ -124,13 +124,6 @@ struct SwitchMl {
     pool: u32,
 }
 
-impl SwitchMl {
-    /// Set and slot of a packet by its number.
-    fn place(&self, packet: u32) -> (bool, u16) {
-        (packet / self.pool % 2 == 1, (packet % self.pool) as u16)
-    }
-}
-
 impl RoundProtocol for SwitchMl {
     fn template(&self, worker: u32, frame_bytes: usize) -> Template {
         Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), frame_bytes)
@@ -144,12 +137,11 @@ impl RoundProtocol for SwitchMl {
         let dense = &layout.dense;
         let elements = dense.elements_per_packet();
         // Slots and sets go on over iterations: no worker may begin anew at 0 while others are a set behind.
-        let (set, slot) = self.place(what.seq);
         let header = Header {
             job: what.iteration as u8,
             packet: what.seq,
-            set,
-            slot,
+            set: what.seq / self.pool % 2 == 1,
+            slot: (what.seq % self.pool) as u16,
             exponent: layout.exponent(what.worker, what.iteration, what.block),
             attempt: what.attempt.min(i8::MAX as u8) as i8,
             elements,
@@ -178,9 +170,7 @@ impl RoundProtocol for SwitchMl {
         let header = Header::parse(payload)?;
         let fits = header.elements == dense.elements_per_packet();
         let known = header.packet / layout.packets() < dense.iterations();
-        // A result is in the slot and set that its contributions were in.
-        let placed = (header.set, header.slot) == self.place(header.packet);
-        (fits && known && placed).then_some(ResultHead {
+        (fits && known).then_some(ResultHead {
             job: None,
             seq: header.packet,
             count: self.workers,
