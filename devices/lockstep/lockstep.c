@@ -5,7 +5,7 @@
  *   lockstep --ports 4 --protocol switchml --first 10.0.0.1 --workers 4 --group 239.192.0.0
  *   lockstep --ports 2 --up 1 --protocol olaf-strict --first 10.0.0.1 --workers 9 --per-cluster 3 --mbps 20
  *
- * pktgen starts it, with the path of its socket in PKTGEN_LOCKSTEP. --break and --after let it misbehave, for tests.
+ * pktgen starts it, with the path of its socket in PKTGEN_LOCKSTEP. --break, --after and --copies let it misbehave, for tests.
  */
 #define _GNU_SOURCE
 #include "device.h"
@@ -30,6 +30,11 @@ static const char *const hows[] = {"not",   "die", "hang", "back",    "beyond", 
                                    "cut",   "long", "unknown", "flood", "silent", "version-2", "slow-end", NULL};
 static enum how how;
 static long after;
+
+/* How copies for workers differ from what was summed: a value of worker 1's, the slot or the port of all, a byte behind all. */
+enum copies { SAME, VALUE, SLOT, UDP_PORT, CHECKSUM, PADDED };
+static const char *const copies_names[] = {"same", "value", "slot", "port", "checksum", "padded", NULL};
+static enum copies copies;
 
 static int ports = 1, up = -1;
 static int fd;
@@ -93,6 +98,22 @@ static void emit(int port, int64_t t, const uint8_t *bytes, size_t len) {
     leaving = true;
 }
 
+/* A copy for a worker leaves. */
+static void copy(int worker, const uint8_t *bytes, size_t len) {
+    static uint8_t own[MESSAGE_MAX];
+    memcpy(own, bytes, len);
+    switch (copies) {
+    case SAME: break;
+    case VALUE: own[len - 1] ^= worker == 1; break;
+    /* Behind the headers of the network: type, job, packet, slot and set. */
+    case SLOT: own[42 + 7] ^= 1; break;
+    case UDP_PORT: own[37] ^= 1; break;
+    case CHECKSUM: own[24] ^= 1; break;
+    case PADDED: own[len++] = 0xee; break;
+    }
+    emit(port_of[worker], now, own, len);
+}
+
 /* Towards workers: the one that it is for, or those of its group, each port once. */
 static void down(const uint8_t *bytes, size_t len) {
     uint32_t target;
@@ -106,7 +127,7 @@ static void down(const uint8_t *bytes, size_t len) {
                          : !olaf_group || target - options.group == (uint32_t)(w / options.per_cluster);
         if (!meant || port_of[w] < 0 || used[port_of[w] % WORKERS_MAX]) continue;
         used[port_of[w] % WORKERS_MAX] = true;
-        emit(port_of[w], now, bytes, len);
+        copy(w, bytes, len);
     }
 }
 
@@ -262,6 +283,7 @@ static bool own_option(int key, const char *word) {
     case 'U': up = atoi(word); break;
     case 'B': how = (enum how)choose("break", word, hows); break;
     case 'A': after = atol(word); break;
+    case 'Y': copies = (enum copies)choose("copies", word, copies_names); break;
     case 'M': options.fault = MUTE; break;
     default: return false;
     }
@@ -270,7 +292,7 @@ static bool own_option(int key, const char *word) {
 
 int main(int count, char **words) {
     static const struct option known[] = {
-        {"ports", 1, 0, 'P'}, {"up", 1, 0, 'U'}, {"break", 1, 0, 'B'}, {"after", 1, 0, 'A'}, {"mute", 0, 0, 'M'}, {0},
+        {"ports", 1, 0, 'P'}, {"up", 1, 0, 'U'}, {"break", 1, 0, 'B'}, {"after", 1, 0, 'A'}, {"mute", 0, 0, 'M'}, {"copies", 1, 0, 'Y'}, {0},
     };
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = getenv("PKTGEN_LOCKSTEP");

@@ -93,6 +93,9 @@ causes! {
     DEVICE_ENDED = "device_ended" in Device, "the launched device ended during the run",
         by "the fault device_ended",
         do "look at what the device printed";
+    LOCKSTEP_BROKEN = "lockstep_broken" in Device, "the device ended during the run, or broke a rule of lockstep",
+        by "what the session says of its last message",
+        do "look at what the device printed, and compare its messages with docs/lockstep.md";
     DEVICE_UNREACHED = "device_unreached" in Wire, "frames left and the device counted none of them",
         by "the interface's counter of frames sent, and the device's of frames received",
         do "compare the cable with transport.interfaces, and the device's port with its configuration";
@@ -186,6 +189,12 @@ causes! {
     PAYLOAD_CHANGED = "payload_changed" in Device, "payloads change on the way in a way that no other rule explains",
         by "a frame that differs from the one that was sent",
         do "compare both frames in Wireshark: pktgen dissector";
+    RESULTS_UNMATCHED = "results_unmatched" in Device, "frames come back that are no results of the run",
+        by "frames that match no update or result, beside sums that did not come",
+        do "compare job, block, slot, length and port of what the device sends with docs/device.md; pktgen certify names the first field that differs";
+    RESULTS_UNLIKE = "results_unlike" in Device, "copies of one result differ",
+        by "results of one sum that hold something else than the first copy",
+        do "look at how the device multicasts results, and at what it keeps to answer repeated contributions";
     COPIES = "copies" in Device, "frames come more than once",
         by "packets that arrived again and that nobody had sent again",
         do "look for loops and mirrored ports: every frame must have one way";

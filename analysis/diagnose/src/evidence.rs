@@ -60,6 +60,14 @@ pub(crate) struct Evidence {
     pub(crate) join: Join,
 }
 
+/// Results that differ from the first copy of their sum, and the first of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unlike {
+    pub(crate) results: u64,
+    pub(crate) worker: u32,
+    pub(crate) block: u32,
+}
+
 impl Evidence {
     /// Opens the run in `dir`: what it says of itself, without its streams; and what the `device` counted beside it.
     pub(crate) fn open(dir: &Path, device: Option<&Path>) -> Result<Evidence> {
@@ -204,6 +212,23 @@ impl Evidence {
             Fault::InPart { fault, .. } => fault.as_ref(),
             fault => fault,
         })
+    }
+
+    /// Results that differ from the first copy of their sum, if any do.
+    pub(crate) fn unlike(&self) -> Option<Unlike> {
+        self.faults().find_map(|fault| match *fault {
+            Fault::UnlikeResults { results, worker, block } => Some(Unlike { results, worker, block }),
+            _ => None,
+        })
+    }
+
+    /// How to learn what is wrong with payloads: captures of a run on wires with `also`, or, in virtual time, rule by rule.
+    pub(crate) fn next_step(&self, also: &str) -> String {
+        if self.is_real() {
+            format!("set transport.tap = \"tap.pcapng\"{also} and run again")
+        } else {
+            "pktgen certify tries the device rule by rule".into()
+        }
     }
 
     /// The capture that the tap of an end wrote, if there is one.

@@ -1,10 +1,11 @@
 //! What hosts, cables and a launched device say of themselves; and why nothing came.
 
-use pktgen_core::record::{Fault, InterfaceCounts, Note};
+use pktgen_core::record::{CHECKSUMS_WRONG, Fault, InterfaceCounts, Note};
 
 use crate::cause::{
-    DEVICE_DROPS, DEVICE_ENDED, DEVICE_OVERRUN, DEVICE_SILENT, DEVICE_UNREACHED, HOST_LATE, HOST_OVERRUN, LINK_LOST,
-    NO_CARRIER, NOTHING_SENT, SEND_REFUSED, WAITS_FOR_OTHERS, WORKER_UNKNOWN,
+    BAD_CHECKSUM, DEVICE_DROPS, DEVICE_ENDED, DEVICE_OVERRUN, DEVICE_SILENT, DEVICE_UNREACHED, HOST_LATE, HOST_OVERRUN,
+    LINK_LOST, LOCKSTEP_BROKEN, NO_CARRIER, NOTHING_SENT, RESULTS_UNMATCHED, SEND_REFUSED, WAITS_FOR_OTHERS,
+    WORKER_UNKNOWN,
 };
 use crate::crossing::Crossing;
 use crate::evidence::Evidence;
@@ -24,6 +25,9 @@ const BEHIND: i64 = 5;
 /// What interfaces, sockets, schedule and launch say.
 pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     found.extend(ended(evidence));
+    if evidence.manifest.external.is_some() && !evidence.is_real() {
+        of_lockstep(evidence, found);
+    }
     let ends = ["workers", "server"];
     let dead = found.iter().any(|found| found.cause == &DEVICE_ENDED);
     for counts in ends.iter().filter_map(|end| evidence.interface(end)) {
@@ -52,6 +56,25 @@ fn ended(evidence: &Evidence) -> Option<CauseFound> {
         missing,
         vec![EvidenceItem::new("manifest.json, validity", why)],
     ))
+}
+
+/// What the session of a device in lockstep says.
+fn of_lockstep(evidence: &Evidence, found: &mut Vec<CauseFound>) {
+    let missing = evidence.left().saturating_sub(evidence.came());
+    let broken = evidence.faults().find_map(|fault| match fault {
+        Fault::RoleFailed { why } => Some((Certainty::Certain, why.clone())),
+        Fault::BeyondHorizon {} => Some((Certainty::Likely, fault.to_string())),
+        _ => None,
+    });
+    found.extend(broken.map(|(certainty, says)| {
+        CauseFound::new(&LOCKSTEP_BROKEN, certainty, missing, vec![EvidenceItem::new("manifest.json, validity", says)])
+    }));
+    let wrong = evidence.manifest.counters.device.get(CHECKSUMS_WRONG).copied().unwrap_or(0);
+    if wrong > 0 {
+        let says = format!("{wrong} frames that left the device");
+        let proof = EvidenceItem::new(format!("counter {CHECKSUMS_WRONG}"), says);
+        found.push(CauseFound::new(&BAD_CHECKSUM, Certainty::Certain, 0, vec![proof]));
+    }
 }
 
 fn carrier(evidence: &Evidence, counts: &InterfaceCounts) -> Option<CauseFound> {
@@ -198,7 +221,7 @@ pub(crate) fn silence(
     unknown: &mut Vec<String>,
 ) {
     let left = evidence.left();
-    let lost = [&NO_CARRIER, &SEND_REFUSED, &DEVICE_ENDED];
+    let lost = [&NO_CARRIER, &SEND_REFUSED, &DEVICE_ENDED, &LOCKSTEP_BROKEN];
     let sure = |found: &CauseFound| {
         found.certainty == Certainty::Certain && (found.explains > 0 || lost.contains(&found.cause))
     };
@@ -211,6 +234,13 @@ pub(crate) fn silence(
         found.push(CauseFound::new(&NOTHING_SENT, Certainty::Certain, evidence.sent.packet.len() as u64, vec![proof]));
     }
     if left == 0 || explained || crossing.is_some_and(|crossing| crossing.came > 0) {
+        return;
+    }
+    let unmatched = evidence.manifest.counters.foreign;
+    if unmatched > 0 && !evidence.is_real() {
+        let says = format!("{unmatched} frames came that match no update or result of the run, and none that does");
+        let proof = EvidenceItem::new("manifest.json, counters.foreign", says);
+        found.push(CauseFound::new(&RESULTS_UNMATCHED, Certainty::Certain, left, vec![proof]));
         return;
     }
     let at_server = evidence.interface(if evidence.is_results() { "workers" } else { "server" });

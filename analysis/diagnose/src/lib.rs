@@ -166,11 +166,11 @@ fn came(
     let wrong = evidence.manifest.counters.sums_wrong;
     if evidence.is_results() {
         results::look(evidence, balances.lost(false) + balances.lost(true), found);
+        let wrong = wrong + evidence.unlike().map_or(0, |unlike| unlike.results);
         match (&tap, wrong) {
             (_, 0) => {}
             (Some(tap), _) => sums::look_at(tap, protocols.formats, wrong, found)?,
-            (None, _) => unknown
-                .push(format!("what is wrong with {wrong} sums: set transport.tap = \"tap.pcapng\" and run again")),
+            (None, _) => unknown.push(format!("what is wrong with {wrong} sums: {}", evidence.next_step(""))),
         }
         return Ok(());
     }
@@ -192,9 +192,7 @@ fn came(
     let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
     let told = found.iter().any(|found| found.explains >= wrong);
     if wrong > 0 && !floats::look_at(evidence, found)? && !told {
-        unknown.push(format!(
-            "what is wrong with {wrong} sums: set transport.tap = \"tap.pcapng\", format.lanes = true and run again"
-        ));
+        unknown.push(format!("what is wrong with {wrong} sums: {}", evidence.next_step(", format.lanes = true")));
     } else if wrong == 0 && unchecked > 0 {
         floats::look_at(evidence, found)?;
     }
@@ -231,8 +229,11 @@ fn symptoms(evidence: &Evidence, found: &[CauseFound]) -> Vec<Symptom> {
     let mut add = |code, text: String| symptoms.push(Symptom { code, text });
     for fault in evidence.faults() {
         let code = match fault {
-            Fault::NothingReceived { .. } => "nothing",
-            Fault::WrongSums { .. } | Fault::WrongResults { .. } | Fault::Damaged { .. } => "wrong",
+            Fault::NothingReceived { .. } | Fault::NothingMatched { .. } => "nothing",
+            Fault::WrongSums { .. }
+            | Fault::WrongResults { .. }
+            | Fault::UnlikeResults { .. }
+            | Fault::Damaged { .. } => "wrong",
             Fault::Unfinished { .. } | Fault::WorkersStopped { .. } | Fault::RoleFailed { .. } => "unfinished",
             _ => "invalid",
         };
@@ -253,9 +254,7 @@ fn symptoms(evidence: &Evidence, found: &[CauseFound]) -> Vec<Symptom> {
 /// What to keep, so that the next run tells more.
 fn what_would_tell(evidence: &Evidence) -> String {
     match (evidence.tap("workers").is_some(), evidence.manifest.counters.device.is_empty()) {
-        (false, _) => {
-            "no rule explains it: set transport.tap = \"tap.pcapng\" and run again, then frames are compared".into()
-        }
+        (false, _) => format!("no rule explains it: {}, then frames are compared", evidence.next_step("")),
         (true, true) => {
             "no rule explains it: have [target.launch] counters read what the device counts, and run again".into()
         }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use pktgen_core::record::PacketId;
 
-use crate::cause::{COPIES, DEVICE_STOPPED, RESULTS_LOST, RESULTS_TO_SOME};
+use crate::cause::{
+    COPIES, DEVICE_STOPPED, LOCKSTEP_BROKEN, RESULTS_LOST, RESULTS_TO_SOME, RESULTS_UNLIKE, RESULTS_UNMATCHED,
+};
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::frame::Quick;
@@ -41,7 +43,7 @@ pub(crate) fn look(evidence: &Evidence, on_links: u64, found: &mut Vec<CauseFoun
         block.last_ps = block.last_ps.max(t);
     }
     let mut of_worker: BTreeMap<u32, u64> = (0..workers).map(|worker| (worker, 0)).collect();
-    let mut again = 0;
+    let mut again = 0u64;
     for row in 0..results.seq.len() {
         if results.again[row] {
             again += 1;
@@ -51,6 +53,17 @@ pub(crate) fn look(evidence: &Evidence, on_links: u64, found: &mut Vec<CauseFoun
         let block = blocks.entry(results.seq[row]).or_default();
         block.results += 1;
     }
+    // What differs from the first copy is no copy.
+    let unlike = evidence.unlike();
+    if let Some(unlike) = unlike {
+        let says = format!(
+            "{} results differ from the first copy of their sum; the first at worker {}, block {}",
+            unlike.results, unlike.worker, unlike.block
+        );
+        let proofs = vec![EvidenceItem::new("manifest.json, validity", says)];
+        found.push(CauseFound::new(&RESULTS_UNLIKE, Certainty::Certain, unlike.results, proofs));
+    }
+    let again = again.saturating_sub(unlike.map_or(0, |unlike| unlike.results));
     if again > repeats {
         let says = format!("{again} results came again, and {repeats} contributions had been repeated");
         found.push(CauseFound::new(
@@ -71,13 +84,36 @@ pub(crate) fn look(evidence: &Evidence, on_links: u64, found: &mut Vec<CauseFoun
         found.push(CauseFound::new(&RESULTS_TO_SOME, Certainty::Certain, most * without.len() as u64, proofs));
         return;
     }
-    missing(&blocks, workers, on_links, found);
+    // A device that ended has not lost what it did not answer any more.
+    if found.iter().all(|found| found.cause != &LOCKSTEP_BROKEN) {
+        missing(&blocks, workers, on_links, found);
+    }
     // Who repeats before all have contributed asks for nothing that is lost.
     let late = |(packet, t): (&PacketId, &Option<i64>)| {
         packet.attempt() > 0 && blocks.get(&packet.seq()).is_some_and(|block| t.is_some_and(|t| t > block.last_ps))
     };
     let late = sent.packet.iter().zip(&sent.sent_ps).filter(|row| late(*row)).count() as u64;
     of_repeats(late, again.min(late), on_links, found);
+    unmatched(evidence, workers, found);
+}
+
+/// Sums that came, and that no worker could take: they are not lost.
+fn unmatched(evidence: &Evidence, workers: u32, found: &mut Vec<CauseFound>) {
+    let frames = evidence.manifest.counters.foreign;
+    let lost = [&RESULTS_LOST, &DEVICE_STOPPED];
+    let explains = found.iter().filter(|found| lost.contains(&found.cause)).map(|found| found.explains).max();
+    // One frame may be for all workers.
+    let Some(explains) = explains.filter(|lost| frames > 0 && frames * u64::from(workers) * 2 >= *lost) else { return };
+    // On a cable frames may be of others; in virtual time all are the device's.
+    let certainty = if evidence.is_real() { Certainty::Likely } else { Certainty::Certain };
+    found
+        .iter_mut()
+        .filter(|found| lost.contains(&found.cause))
+        .for_each(|found| found.certainty = Certainty::Possible);
+    let says =
+        format!("{frames} frames came that match no update or result of the run, and {explains} results did not");
+    let proofs = vec![EvidenceItem::new("manifest.json, counters.foreign", says)];
+    found.push(CauseFound::new(&RESULTS_UNMATCHED, certainty, explains, proofs));
 }
 
 /// Blocks to which all contributed and of which nobody, or not everybody, had a result.

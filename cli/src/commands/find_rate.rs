@@ -92,7 +92,8 @@ fn goal(args: &FindRate) -> Result<Option<SearchGoal>> {
 pub(super) fn judge(finished: &Finished, limits: &Limits) -> Result<JudgedTrial> {
     let all = |attempt| Ok(JudgedTrial { attempt, loss: None });
     let validity = &finished.validity;
-    if validity.faults.iter().any(|fault| matches!(fault, Fault::NothingReceived { .. })) {
+    if validity.faults.iter().any(|fault| matches!(fault, Fault::NothingReceived { .. } | Fault::NothingMatched { .. }))
+    {
         return all(Attempt::NothingBack);
     }
     if !validity.is_valid() {

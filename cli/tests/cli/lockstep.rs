@@ -227,6 +227,32 @@ fn wrong_sums_of_a_coupled_switch_are_found() {
     assert_eq!(counters["sums_wrong"], counters["device"]["device.wrong"]);
 }
 
+/// What comes back is held against the run frame by frame, not the first copy alone; what follows a packet is no part of it.
+#[test]
+fn copies_of_a_coupled_switch_are_checked() {
+    for (copies, code, told, cause) in [
+        ("same", 0, "", "nothing is wrong"),
+        ("padded", 0, "", "nothing is wrong"),
+        ("value", 1, "unlike_results", "cause: results_unlike"),
+        ("slot", 1, "nothing_matched", "cause: results_unmatched"),
+        ("port", 1, "nothing_matched", "cause: results_unmatched"),
+        ("checksum", 0, "checksums_wrong", "cause: bad_checksum"),
+    ] {
+        let ran = Ran::coupled(SWITCHML, &[SWITCHML_DEVICE, &["--copies", copies]].concat(), &[]);
+        assert_eq!(ran.output.status.code(), Some(code), "{copies}: {}", said(&ran.output));
+        let validity = &manifest(&ran.dir())["validity"];
+        let first = ["faults", "notes"].iter().find_map(|kind| {
+            let codes = validity[kind].as_array()?.iter().map(|own| own["code"].as_str().unwrap_or_default());
+            codes.filter(|code| *code != "no_books").next().map(str::to_owned)
+        });
+        assert_eq!(first.unwrap_or_default(), told, "{copies}: {validity}");
+        let diagnosis = pktgen(&[], &["diagnose", &ran.dir().display().to_string()], &[]).output().expect("it runs");
+        let text = said(&diagnosis);
+        assert!(text.starts_with(cause), "{copies}: {text}");
+        assert_eq!(text.contains("results_lost"), false, "{copies}: {text}");
+    }
+}
+
 /// What a device may not do ends the run, which says what it was, and can be read.
 #[test]
 fn devices_that_misbehave_end_the_run() {
@@ -254,6 +280,8 @@ fn devices_that_misbehave_end_the_run() {
         assert_eq!(manifest["state"], json!("finished"), "{how}");
         assert_eq!(manifest["validity"]["faults"][0]["code"], json!("role_failed"), "{how}: {}", manifest["validity"]);
         assert!(number(&manifest["balance"]["sent"]) > 0, "{how}");
+        let diagnosis = pktgen(&[], &["diagnose", &ran.dir().display().to_string()], &[]).output().expect("it runs");
+        assert!(said(&diagnosis).starts_with("cause: lockstep_broken"), "{how}: {}", said(&diagnosis));
     }
 }
 

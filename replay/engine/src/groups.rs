@@ -276,6 +276,7 @@ mod tests {
             standby: None,
             host_rate_bps: rate.bps(),
             real_time: false,
+            external: false,
             udp_checksum: false,
             seed: Seed(0),
             round_trip: 0,

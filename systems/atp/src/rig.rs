@@ -61,6 +61,7 @@ pub(crate) fn facts(setup: &Setup) -> Facts {
         seed: Seed(setup.seed),
         host_rate_bps: 1_000_000_000,
         real_time: false,
+        external: false,
         round_trip: 0,
         states: false,
         share: pktgen_core::shard::Shard::WHOLE,

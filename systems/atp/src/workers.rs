@@ -40,7 +40,7 @@ static PROTOCOL: Protocol = Protocol {
 /// What a frame off a wire is.
 fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let name = Name::of(Header::parse(&bytes[HEAD..])?.key);
-    direction(bytes, facts, |worker, first| match worker {
+    direction(bytes, facts, WORKER_PORT, |worker, first| match worker {
         Some(worker) => PacketId::new(worker, name.number, name.attempt),
         None => PacketId::new(first, name.number, 0),
     })

@@ -36,7 +36,7 @@ static PROTOCOL: Protocol = Protocol {
 fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let header = Header::parse(&bytes[HEAD..])?;
     // A result has all workers in it, and is known by the packet of the first.
-    direction(bytes, facts, |worker, first| {
+    direction(bytes, facts, WORKER_PORT, |worker, first| {
         let attempt = if worker.is_some() { header.attempt.unsigned_abs() } else { 0 };
         PacketId::new(worker.unwrap_or(first), header.packet, attempt)
     })
@@ -124,6 +124,13 @@ struct SwitchMl {
     pool: u32,
 }
 
+impl SwitchMl {
+    /// Set and slot of a packet by its number.
+    fn place(&self, packet: u32) -> (bool, u16) {
+        (packet / self.pool % 2 == 1, (packet % self.pool) as u16)
+    }
+}
+
 impl RoundProtocol for SwitchMl {
     fn template(&self, worker: u32, frame_bytes: usize) -> Template {
         Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), frame_bytes)
@@ -137,11 +144,12 @@ impl RoundProtocol for SwitchMl {
         let dense = &layout.dense;
         let elements = dense.elements_per_packet();
         // Slots and sets go on over iterations: no worker may begin anew at 0 while others are a set behind.
+        let (set, slot) = self.place(what.seq);
         let header = Header {
             job: what.iteration as u8,
             packet: what.seq,
-            set: what.seq / self.pool % 2 == 1,
-            slot: (what.seq % self.pool) as u16,
+            set,
+            slot,
             exponent: layout.exponent(what.worker, what.iteration, what.block),
             attempt: what.attempt.min(i8::MAX as u8) as i8,
             elements,
@@ -169,8 +177,10 @@ impl RoundProtocol for SwitchMl {
         let dense = &layout.dense;
         let header = Header::parse(payload)?;
         let fits = header.elements == dense.elements_per_packet();
-        let known = header.packet / layout.packets() < dense.iterations();
-        (fits && known).then_some(ResultHead {
+        // A result is of the job, and in the slot and set, that its contributions were of.
+        let iteration = header.packet / layout.packets();
+        let placed = (header.set, header.slot) == self.place(header.packet) && header.job == iteration as u8;
+        (fits && iteration < dense.iterations() && placed).then_some(ResultHead {
             job: None,
             seq: header.packet,
             count: self.workers,

@@ -40,7 +40,9 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let blocks = facts.training.1;
     let seq = u32::from(header.generation).checked_mul(blocks)?.checked_add(header.block)?;
     // A result is known by the packet that opened its record, whose source it names.
-    direction(bytes, facts, |worker, first| PacketId::new(worker.unwrap_or(first + u32::from(header.source)), seq, 0))
+    direction(bytes, facts, PORT, |worker, first| {
+        PacketId::new(worker.unwrap_or(first + u32::from(header.source)), seq, 0)
+    })
 }
 
 /// Heads of contributions, which name their sources, and of results, which are for all workers of their jobs.

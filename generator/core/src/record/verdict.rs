@@ -62,6 +62,10 @@ findings! {
         /// Results of a server that are not the sums of all contributions.
         WrongResults = "wrong_results" { results: u64 } =>
             "{results} results of the server are not the sums of their contributions";
+        /// Copies of results that hold something else than the first.
+        UnlikeResults = "unlike_results" { results: u64, worker: u32, block: u32 } =>
+            "{results} results differ from the first copy of the same sum, which another worker received, or this one before; the first at \
+             worker {worker}, block {block}: the device sends workers different sums, or changes what it repeats";
         /// Packets of one update that hold something else.
         Damaged = "damaged" { packets: u64 } =>
             "{packets} packets say that they are one update and carry something else: the device aggregates without saying so, or \
@@ -69,6 +73,10 @@ findings! {
         /// Nothing came back from a device.
         NothingReceived = "nothing_received" { sent: u64 } =>
             "nothing came back: {sent} transmissions were sent and none arrived; check cables, the device's tables and transport.interfaces";
+        /// What came back from a device is nothing of the run.
+        NothingMatched = "nothing_matched" { sent: u64, frames: u64 } =>
+            "{sent} transmissions were sent, and none of the {frames} frames that came matches an update or a result of this run; compare \
+             addresses, ports and headers with docs/device.md";
         /// Packets in flight between roles at the end of a run in real time.
         Vanished = "vanished" { updates: u64 } => "{updates} updates vanished between the roles; raise transport.linger?";
         /// The same where frames are known to be lost.
@@ -79,7 +87,9 @@ findings! {
         /// Rows of updates that the workload does not make.
         NotOfWorkload = "not_of_workload" { updates: u64 } => "{updates} updates were sent that the workload does not have";
         /// The run was longer than times can represent.
-        BeyondHorizon = "beyond_horizon" {} => "the run went beyond 26 days and was stopped there; raise the rates or send less";
+        BeyondHorizon = "beyond_horizon" {} =>
+            "the run went beyond 26 days and was stopped there; raise the rates or send less; a device in lockstep says next = -1 when \
+             nothing will leave";
         /// Frames were not given back to the pool.
         Leaked = "leaked" { frames: u64 } => "{frames} frames were never released";
         /// The workers ended early.
@@ -170,8 +180,11 @@ findings! {
              more is found in every element";
         /// Packets that arrived more than once.
         Duplicates = "duplicates" { packets: u64 } => "{packets} packets arrived again";
+        /// Frames of a device in lockstep that hosts would drop.
+        ChecksumsWrong = "checksums_wrong" { frames: u64 } =>
+            "{frames} frames of the device have a wrong checksum of IPv4 or UDP: the run took them, and hosts drop them";
         /// Frames that match no known worker.
-        Unmatched = "unmatched" { packets: u64 } => "{packets} packets at the server match no update of this run";
+        Unmatched = "unmatched" { packets: u64 } => "{packets} packets that came match no update or result of this run";
         /// The run ended at its limit.
         CutOff = "cut_off" { in_flight: u64 } => "cut off by capture.until; {in_flight} updates were in flight";
         /// A switch counted updates more or less than once.
@@ -291,6 +304,9 @@ pub struct Unseen {
     pub acks: Option<AckCopies>,
 }
 
+/// The counter of frames of a device in lockstep with a wrong checksum of IPv4 or UDP.
+pub const CHECKSUMS_WRONG: &str = "lockstep.checksums_wrong";
+
 /// What a run came to: all that its verdict depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -312,6 +328,8 @@ pub struct Facts {
     pub unmatched: u64,
     /// Updates that a switch counted more than once, and that it never counted.
     pub unlike_once: (u64, u64),
+    /// Frames of a device in lockstep with a wrong checksum.
+    pub checksums_wrong: u64,
     /// Of a device that keeps no books.
     pub unseen: Option<Unseen>,
     /// Whether payloads say which updates they hold.
@@ -338,6 +356,7 @@ impl Facts {
             unmatched: counters.foreign,
             interfaces: manifest.interfaces.clone(),
             unlike_once: (count("counted_twice"), count("never_counted")),
+            checksums_wrong: count(CHECKSUMS_WRONG),
             unseen: manifest.unseen.clone(),
             lanes: manifest.lanes.is_some(),
             incidents: match manifest.version {
@@ -394,7 +413,9 @@ pub fn judge(facts: &Facts) -> Validity {
 fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: &mut Vec<Note>) {
     let Balance { sent, unaccounted, .. } = facts.balance;
     if sent > 0 && facts.arrived == 0 {
-        faults.insert(0, Fault::NothingReceived { sent });
+        let frames = facts.unmatched;
+        let fault = if frames > 0 { Fault::NothingMatched { sent, frames } } else { Fault::NothingReceived { sent } };
+        faults.insert(0, fault);
     }
     if unseen.damaged > 0 {
         faults.push(Fault::Damaged { packets: unseen.damaged });
@@ -412,6 +433,9 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
     }
     if unseen.duplicates > 0 {
         told.push(Note::Duplicates { packets: unseen.duplicates });
+    }
+    if facts.checksums_wrong > 0 {
+        told.push(Note::ChecksumsWrong { frames: facts.checksums_wrong });
     }
     if facts.unmatched > 0 {
         told.push(Note::Unmatched { packets: facts.unmatched });

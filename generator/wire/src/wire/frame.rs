@@ -186,6 +186,31 @@ pub fn set_udp_checksum(frame: &mut [u8]) {
     frame[field::UDP_CHECKSUM].copy_from_slice(&sum.to_be_bytes());
 }
 
+/// Returns whether the checksums of IPv4 and UDP of a frame fit. A UDP checksum of 0 is none; of other packets, and of what is cut,
+/// nothing is said.
+pub fn checksums_fit(frame: &[u8]) -> bool {
+    let word = |at: usize| frame.get(at..at + 2).map_or(0, |pair| u16::from_be_bytes([pair[0], pair[1]]));
+    let mut at = 12;
+    while matches!(word(at), 0x8100 | 0x88a8) {
+        at += 4;
+    }
+    let Some(packet) = frame.get(at + 2..).filter(|packet| word(at) == 0x0800 && packet.len() >= 20) else {
+        return true;
+    };
+    let (head, total) = (usize::from(packet[0] & 15) * 4, usize::from(word(at + 4)));
+    let Some(packet) = packet.get(..total).filter(|packet| (20..=packet.len()).contains(&head)) else { return true };
+    if checksum(0, &packet[..head]) != 0 {
+        return false;
+    }
+    let udp = &packet[head..];
+    let is_fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
+    if packet[9] != 17 || is_fragment || udp.len() < 8 || udp[6..8] == [0, 0] {
+        return true;
+    }
+    let pseudo = packet[12..20].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>();
+    checksum(pseudo + 17 + u32::from(u16::from_be_bytes([udp[4], udp[5]])), udp) == 0
+}
+
 /// Whether the frame carries a UDP checksum.
 #[inline]
 pub fn has_udp_checksum(frame: &[u8]) -> bool {

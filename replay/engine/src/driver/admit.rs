@@ -37,7 +37,7 @@ pub fn strangers(bytes: &[u8]) -> u64 {
 }
 
 /// A frame without what follows its IPv4 packet: Ethernet has no frames below 60 bytes, and cards fill shorter ones up.
-fn unpadded(bytes: &[u8]) -> &[u8] {
+pub fn unpadded(bytes: &[u8]) -> &[u8] {
     let Some([0x08, 0x00, _, _, high, low]) = bytes.get(ETHERNET - 2..ETHERNET + 4) else { return bytes };
     let len = ETHERNET + usize::from(u16::from_be_bytes([*high, *low]));
     if len < HEAD { bytes } else { bytes.get(..len).unwrap_or(bytes) }

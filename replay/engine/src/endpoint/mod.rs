@@ -115,6 +115,8 @@ pub struct WorkersEnd {
     pub clipped: u64,
     /// Results of a server that are not the sums of all contributions.
     pub wrong_results: u64,
+    /// Copies of results that differ, if any do.
+    pub unlike_results: Option<Fault>,
     /// What they counted; several values of a name become one by its rule.
     pub counters: Vec<Counter>,
 }
@@ -243,6 +245,8 @@ pub struct Facts {
     pub host_rate_bps: u64,
     /// Whether time passes by itself.
     pub real_time: bool,
+    /// Whether the device is not of this program.
+    pub external: bool,
     /// Longest time from sending an update to its ACK where nothing waits.
     pub round_trip: Time,
     /// Whether workers' states are recorded.
@@ -387,7 +391,7 @@ impl WorkersEnd {
     pub fn faults(&self, whole: bool) -> impl Iterator<Item = Fault> {
         let unfinished = self.unfinished.clone().filter(|_| whole).map(|why| Fault::Unfinished { why });
         let wrong = (self.wrong_results > 0).then_some(Fault::WrongResults { results: self.wrong_results });
-        unfinished.into_iter().chain(wrong)
+        unfinished.into_iter().chain(wrong).chain(self.unlike_results.clone())
     }
 }
 

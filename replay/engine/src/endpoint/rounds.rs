@@ -6,6 +6,7 @@
 //! results, too). One engine drives all workers of a run; [`RoundProtocol`] has what Trio-ML and SwitchML do differently.
 
 mod content;
+mod copies;
 mod keys;
 mod layout;
 mod settings;
@@ -14,7 +15,7 @@ mod worker;
 use pktgen_core::record::{Counter, PacketId, Received, Reply, Sent};
 use pktgen_core::time::Time;
 use pktgen_core::topology::NodeId;
-use pktgen_wire::wire::frame::{HEAD, Template, set_udp_checksum};
+use pktgen_wire::wire::frame::{HEAD, Template, set_udp_checksum, target_port};
 use pktgen_workload::dense::Dense;
 
 use super::roster::{self, FrameDirection, Roster};
@@ -25,6 +26,7 @@ use crate::frame::{BURST, Frame, Kind, Pool};
 
 pub use content::Contributions;
 use content::ResultCheck;
+use copies::Copies;
 pub use keys::{Again, Scaled, Scalings, Trained};
 pub use layout::{Layout, Scaling, read_scale, read_scaling};
 pub use settings::{Order, Settings, WindowControl, dense_of};
@@ -123,19 +125,26 @@ pub struct Rounds<P> {
     workers: Vec<Worker>,
     roster: Roster,
     templates: Vec<Template>,
-    /// Of each job and block, the results that were delivered last: copies of them are no further results. Two are enough:
-    /// all workers have the result before when one of all workers is made, and a partial one takes a timeout, which copies
-    /// do not come apart.
-    delivered: Vec<[PacketId; 2]>,
+    /// Results that were delivered: copies of them are no further results.
+    copies: Copies,
     /// Where contributions are delivered to a server: whether the results that it answers are right.
     check: Option<ResultCheck>,
     clipped: u64,
 }
 
 /// What a frame of a synchronous protocol is, by its addresses: a contribution of a worker, or a result for a job or one
-/// worker. `packet` says which packet it is, of the worker that sent it or, for results, of none, and the first of its job.
-pub fn direction(bytes: &[u8], facts: &Facts, packet: impl FnOnce(Option<u32>, u32) -> PacketId) -> Option<Identity> {
+/// worker, at their `port`. `packet` says which packet it is, of the worker that sent it or, for results, of none, and the
+/// first of its job.
+pub fn direction(
+    bytes: &[u8],
+    facts: &Facts,
+    port: u16,
+    packet: impl FnOnce(Option<u32>, u32) -> PacketId,
+) -> Option<Identity> {
     let side = FrameDirection::of(bytes, facts)?;
+    if !matches!(side, FrameDirection::From(_)) && target_port(bytes) != port {
+        return None;
+    }
     let (worker, kind) = match side {
         FrameDirection::From(worker) => (Some(worker), Kind::Update),
         _ => (None, Kind::Result),
@@ -153,7 +162,11 @@ impl<P: RoundProtocol> Rounds<P> {
             templates: (0..count).map(|w| protocol.template(w, protocol.frame_bytes(&dense, 0))).collect(),
             workers: (0..count).map(|w| Worker::new(w, &layout, &settings)).collect(),
             roster: Roster::new(facts, dense.workers_per_job()),
-            delivered: vec![[PacketId::NOBODY; 2]; usize::from(dense.jobs()) * layout.packets() as usize],
+            copies: Copies::new(
+                usize::from(dense.jobs()) * layout.packets() as usize,
+                facts.external,
+                settings.retransmit.is_some(),
+            ),
             check: facts.kind.behaviour().has_server.then(|| {
                 ResultCheck::new(Contributions::new(layout.clone(), protocol.fills_packets()), dense.workers_per_job())
             }),
@@ -307,17 +320,17 @@ impl<P: RoundProtocol> Rounds<P> {
         arrived
     }
 
-    /// The first copy of a result is its delivery, unless a server has taken delivery of its parts; the others are the same bytes.
+    /// The first copy of a result is its delivery, unless a server has taken delivery of its parts.
     fn deliver(&mut self, node: NodeId, head: &ResultHead, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let blocks = self.layout.packets();
         let slot = usize::from(frame.cluster) * blocks as usize + (head.seq % blocks) as usize;
-        let known = &mut self.delivered[slot];
-        if known.contains(&frame.packet) {
+        let values = self.facts.protocol.values(pool.payload(frame));
+        let worker = self.roster.hearers.first().copied().unwrap_or(0);
+        if !self.copies.is_first(slot, frame.packet, worker, head, values) {
             return pool.release(frame.buffer);
         }
-        *known = [frame.packet, known[0]];
         if let Some(check) = &mut self.check {
-            check.look(frame.cluster, head, self.facts.protocol.values(pool.payload(frame)));
+            check.look(frame.cluster, head, values);
             return pool.release(frame.buffer);
         }
         // A result does not say when its parts were made.
@@ -369,6 +382,7 @@ impl<P: RoundProtocol> Workers for Rounds<P> {
             unfinished,
             clipped: self.clipped,
             wrong_results: check.map_or(0, |check| check.wrong),
+            unlike_results: self.copies.fault(),
             counters: check.map_or(Vec::new(), |check| {
                 let windows = self.workers.iter().map(Worker::window);
                 vec![

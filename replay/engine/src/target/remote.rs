@@ -24,6 +24,9 @@ pub trait Remote: Send {
     /// and frame.
     fn advance(&mut self, until: Time, each: &mut dyn FnMut(u16, &[u8])) -> Result<Advanced>;
 
+    /// Frames that left with a wrong checksum of IPv4 or UDP.
+    fn checksums_wrong(&self) -> u64;
+
     /// Ends it; returns what it counted.
     fn end(&mut self) -> Result<Vec<(String, u64)>>;
 }

@@ -5,9 +5,11 @@ use pktgen_core::Result;
 use pktgen_core::time::Time;
 use pktgen_core::topology::{NodeId, Role};
 use pktgen_wire::device::{GROWTH_MAX, Translator};
+use pktgen_wire::wire::frame::checksums_fit;
 
 use super::session::Session;
 use crate::dialect::Dialect;
+use crate::driver::admit::unpadded;
 use crate::plan::Plan;
 use crate::target::remote::{Advanced, Remote};
 use crate::transport::End;
@@ -26,6 +28,8 @@ pub(super) struct Edge {
     side_of: Vec<usize>,
     /// Room for a frame, twice.
     rooms: [Vec<u8>; 2],
+    /// Frames of the device with a wrong checksum of IPv4 or UDP.
+    checksums_wrong: u64,
 }
 
 /// An edge and the device behind it.
@@ -50,6 +54,7 @@ impl Edge {
             sides: [side(End::Workers)?, side(End::Server)?],
             side_of: topology.ports(node).map(|(_, link)| usize::from(!is_host(link.to))).collect(),
             rooms: [room.clone(), room],
+            checksums_wrong: 0,
         })
     }
 
@@ -78,6 +83,8 @@ impl Side {
     /// A frame of the device that left at `t`, with our addresses and header.
     fn inward<'a>(&mut self, frame: &'a [u8], t: Time, rooms: &'a mut [Vec<u8>; 2]) -> &'a [u8] {
         let [first, second] = rooms;
+        // As on a cable: what follows the packet is no part of it.
+        let frame = unpadded(frame);
         let ours = match self.translator.as_ref().and_then(|translator| translator.inward(frame, second)) {
             Some(len) => &second[..len],
             None => frame,
@@ -91,7 +98,7 @@ impl Side {
 
 impl Remote for Coupled {
     fn frame_in(&mut self, t: Time, port: u16, frame: &[u8]) -> Result<()> {
-        let Edge { sides, side_of, rooms } = &mut self.edge;
+        let Edge { sides, side_of, rooms, .. } = &mut self.edge;
         let side = &mut sides[side_of[usize::from(port)]];
         let copies = side.dialect.as_ref().map_or(1, |dialect| dialect.copies(frame));
         for copy in 0..copies {
@@ -101,10 +108,15 @@ impl Remote for Coupled {
     }
 
     fn advance(&mut self, until: Time, each: &mut dyn FnMut(u16, &[u8])) -> Result<Advanced> {
-        let Edge { sides, side_of, rooms } = &mut self.edge;
+        let Edge { sides, side_of, rooms, checksums_wrong } = &mut self.edge;
         self.session.advance(until, &mut |t, port, frame| {
+            *checksums_wrong += u64::from(!checksums_fit(frame));
             each(port, sides[side_of[usize::from(port)]].inward(frame, t, rooms));
         })
+    }
+
+    fn checksums_wrong(&self) -> u64 {
+        self.edge.checksums_wrong
     }
 
     fn end(&mut self) -> Result<Vec<(String, u64)>> {

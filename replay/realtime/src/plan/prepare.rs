@@ -117,6 +117,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         standby: standby(&topology),
         host_rate_bps: host_rate_bps(&topology),
         real_time: transport.kind.capabilities().real_time,
+        external: transport.lockstep.is_some() || hardware.as_ref().is_some_and(|own| own.external),
         udp_checksum,
         seed: Seed(seed),
         round_trip: round_trip(&topology, &routes, frame_max as u32),

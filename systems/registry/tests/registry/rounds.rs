@@ -313,6 +313,18 @@ impl World {
                 foreign = false;
                 notice
             }
+            // A result in another slot, in the other set or of another iteration.
+            5 => {
+                let mut payload = payload(job as u8, made.seq);
+                let mut header = switchml::Header::parse(&payload).unwrap();
+                match self.draw(3) {
+                    0 => header.slot += 1,
+                    1 => header.set = !header.set,
+                    _ => header.job ^= 1,
+                }
+                header.emit(&mut payload);
+                payload
+            }
             _ => vec![0xff; self.draw(20) as usize],
         };
         Event::Other { node, cluster, kind, frame: framed(group_ip(cluster), &payload), foreign, of }

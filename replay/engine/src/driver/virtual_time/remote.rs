@@ -5,11 +5,12 @@
 //! the next event, or to its first departure. Frames reach it in the order of their times, and never earlier than it has advanced.
 
 use pktgen_core::Result;
+use pktgen_core::record::CHECKSUMS_WRONG;
 use pktgen_core::time::{HORIZON, NEVER, Serialiser, Time};
 use pktgen_core::topology::{Link, NodeId, Topology};
 use pktgen_wire::wire::frame::HEAD;
 
-use super::super::admit::admit;
+use super::super::admit::{admit, strangers};
 use super::super::uplink::Uplink;
 use super::{Place, Simulation, Slot, add_slot};
 use crate::frame::Frame;
@@ -91,7 +92,7 @@ impl Simulation {
         let advanced = place.remote.advance(until, &mut |port, bytes| match admit(bytes, pool, facts) {
             Some(frame) if usize::from(port) < uplinks.len() => frames.push((port.into(), frame)),
             Some(frame) => pool.release(frame.buffer),
-            None => host.foreign += 1,
+            None => host.foreign += strangers(bytes),
         });
         match advanced {
             Ok(Advanced { t, next }) => {
@@ -118,6 +119,8 @@ impl Simulation {
     pub(super) fn end_remotes(&mut self) {
         for place in &mut self.places {
             let Place::Remote(place) = place else { continue };
+            let wrong = place.remote.checksums_wrong();
+            self.counters.device.extend((wrong > 0).then(|| (CHECKSUMS_WRONG.to_owned(), wrong)));
             if self.failure.is_some() {
                 continue;
             }

@@ -38,6 +38,7 @@ fn facts(source: &dyn Source) -> Facts {
         seed: Seed(7),
         host_rate_bps: 1_000_000_000,
         real_time: false,
+        external: false,
         round_trip: 0,
         states: false,
         share: Shard::WHOLE,

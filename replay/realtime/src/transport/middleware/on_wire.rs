@@ -15,6 +15,7 @@ use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::{Declared, Layer, Middleware, Site};
 use crate::clock::RunClock;
 use crate::dialect::{Dialect, DialectKind, Dialects};
+use crate::driver::admit::unpadded;
 use crate::frame::BURST;
 use crate::transport::Submitted;
 use crate::transport::{Arrival, End, Wire};
@@ -172,7 +173,8 @@ impl Filter for Translated {
         let mut now = None;
         fetch(most, &mut |arrival| {
             let now = *now.get_or_insert_with(|| clock.now());
-            match dialect.inward(arrival.bytes, now, incoming) {
+            // What follows the packet is no part of it.
+            match dialect.inward(unpadded(arrival.bytes), now, incoming) {
                 Some(len) => {
                     *translated += 1;
                     each(Arrival { bytes: &incoming[..len], ..arrival });

@@ -116,6 +116,14 @@ pub(super) fn payload_of(setup: &Setup, dense: &Dense, job: u8, seq: u32, count:
     }
     let elements = setup.elements() as u16;
     let mut payload = vec![0; switchml::HEADER + usize::from(elements) * 4];
-    switchml::Header { packet: seq, elements, ..switchml::Header::default() }.emit(&mut payload);
+    let header = switchml::Header {
+        job: iteration as u8,
+        packet: seq,
+        set: (seq / setup.window) % 2 == 1,
+        slot: (seq % setup.window) as u16,
+        elements,
+        ..switchml::Header::default()
+    };
+    header.emit(&mut payload);
     payload
 }

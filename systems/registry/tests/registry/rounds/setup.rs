@@ -161,6 +161,7 @@ pub(super) fn open(
         seed: Seed(7),
         host_rate_bps: 1_000_000_000,
         real_time: false,
+        external: false,
         round_trip: 0,
         states: false,
         share: pktgen_core::shard::Shard::WHOLE,

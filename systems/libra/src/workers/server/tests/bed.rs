@@ -55,6 +55,7 @@ pub(super) fn open(
         seed: Seed(1),
         host_rate_bps: 0,
         real_time,
+        external: false,
         round_trip: 0,
         states: false,
         share: pktgen_core::shard::Shard::WHOLE,

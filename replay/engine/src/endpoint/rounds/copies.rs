@@ -1,0 +1,128 @@
+//! Copies of results: all workers receive the same sum, and a repeated result is the same sum again.
+
+use pktgen_core::record::{Fault, PacketId};
+use pktgen_wire::wire::update::digest;
+
+use super::ResultHead;
+
+/// A result that was delivered.
+#[derive(Clone, Copy)]
+struct Known {
+    packet: PacketId,
+    digest: u64,
+}
+
+const NONE: Known = Known { packet: PacketId::NOBODY, digest: 0 };
+
+/// The results of a run that were delivered last, by place: a job and a block.
+pub(super) struct Copies {
+    /// Two are enough: all workers have the result before when one of all workers is made, and a partial one takes a
+    /// timeout, which copies do not come apart.
+    known: Vec<[Known; 2]>,
+    /// Whether copies are compared. A device of this program shares the bytes of all of them.
+    compared: bool,
+    /// A partial result may be made again of other contributions, where these are repeated.
+    partial: bool,
+    unlike: u64,
+    first: Option<(u32, u32)>,
+}
+
+impl Copies {
+    /// Of so many places; `compared` where the device is not of this program, `partial` where one packet may open two results.
+    pub(super) fn new(places: usize, compared: bool, partial: bool) -> Self {
+        Copies { known: vec![[NONE; 2]; places], compared, partial, unlike: 0, first: None }
+    }
+
+    /// Notes the result `packet` at `place`, which arrived at `worker`; true for its first copy.
+    pub(super) fn is_first(
+        &mut self,
+        place: usize,
+        packet: PacketId,
+        worker: u32,
+        head: &ResultHead,
+        values: &[u8],
+    ) -> bool {
+        let known = &mut self.known[place];
+        let earlier = known.iter().find(|known| known.packet == packet).copied();
+        if earlier.is_some() && !self.compared {
+            return false;
+        }
+        let digest = if self.compared { of(head, values) } else { 0 };
+        let Some(earlier) = earlier else {
+            *known = [Known { packet, digest }, known[0]];
+            return true;
+        };
+        if earlier.digest != digest && !(self.partial && head.degraded) {
+            self.unlike += 1;
+            self.first.get_or_insert((worker, head.seq));
+        }
+        false
+    }
+
+    /// What speaks against the device, if anything does.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        self.first.map(|(worker, block)| Fault::UnlikeResults { results: self.unlike, worker, block })
+    }
+}
+
+/// Digest of what all copies have in common.
+fn of(head: &ResultHead, values: &[u8]) -> u64 {
+    let told = u64::from(head.count) << 16 | u64::from(head.degraded) << 8 | u64::from(head.exponent as u8);
+    digest(values) ^ told.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(seq: u32, count: u16, degraded: bool) -> ResultHead {
+        ResultHead { job: None, seq, count, degraded, exponent: 0, congested: false }
+    }
+
+    /// Each copy is held against the first: values, count and exponent.
+    #[test]
+    fn copies_that_differ_are_counted() {
+        let packet = PacketId::new(0, 7, 0);
+        let other = ResultHead { exponent: 1, ..head(7, 4, false) };
+        for (second, values, unlike) in [
+            (head(7, 4, false), [1u8, 2, 3, 4], 0),
+            (head(7, 4, false), [1, 2, 3, 5], 1),
+            (head(7, 3, false), [1, 2, 3, 4], 1),
+            (head(7, 4, true), [1, 2, 3, 4], 1),
+            (other, [1, 2, 3, 4], 1),
+        ] {
+            for compared in [true, false] {
+                let mut copies = Copies::new(2, compared, false);
+                assert!(copies.is_first(1, packet, 0, &head(7, 4, false), &[1, 2, 3, 4]));
+                assert!(!copies.is_first(1, packet, 2, &second, &values));
+                let expected =
+                    (compared && unlike > 0).then_some(Fault::UnlikeResults { results: 1, worker: 2, block: 7 });
+                assert_eq!(copies.fault(), expected);
+            }
+        }
+    }
+
+    /// A repeated contribution may open a partial result again, with others.
+    #[test]
+    fn partial_results_of_repeats_may_differ() {
+        let packet = PacketId::new(0, 7, 0);
+        for (degraded, unlike) in [(true, false), (false, true)] {
+            let mut copies = Copies::new(1, true, true);
+            assert!(copies.is_first(0, packet, 0, &head(7, 2, true), &[1; 4]));
+            assert!(!copies.is_first(0, packet, 1, &head(7, 2, degraded), &[2; 4]));
+            assert_eq!(copies.fault().is_some(), unlike);
+        }
+    }
+
+    /// Of each place the last two results are known.
+    #[test]
+    fn the_last_two_results_of_a_place_are_known() {
+        let mut copies = Copies::new(1, true, false);
+        let mut first = |seq| copies.is_first(0, PacketId::new(0, seq, 0), 0, &head(seq, 4, false), &[0; 4]);
+        assert_eq!(
+            [first(0), first(8), first(0), first(16), first(8), first(0)],
+            [true, true, false, true, false, true]
+        );
+        assert_eq!(copies.fault(), None);
+    }
+}
