@@ -5,6 +5,7 @@
 use pktgen_core::Result;
 use pktgen_core::time::{NEVER, Time, US};
 use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeGround, ProbeWitness};
+use pktgen_engine::driver::admit;
 use pktgen_engine::target::remote::{Advanced, Remote};
 use pktgen_realtime::plan::Plan;
 
@@ -65,7 +66,13 @@ impl<'a> LockstepBench<'a> {
     fn advance(&mut self, until: Time, each: EachFrame) -> Option<Advanced> {
         let remote = self.remote.as_mut()?;
         let mut left = Vec::new();
-        match remote.advance(until, &mut |port, frame| left.push((port, frame.to_vec()))) {
+        let mut note = |port, frame: &[u8]| {
+            // What devices of a link say to each other is no answer.
+            if admit::strangers(frame) > 0 {
+                left.push((port, frame.to_vec()));
+            }
+        };
+        match remote.advance(until, &mut note) {
             Ok(advanced) => {
                 left.iter().for_each(|(port, frame)| each(advanced.t, *port, frame));
                 (self.now, self.next) = (self.now.max(advanced.t), advanced.next);

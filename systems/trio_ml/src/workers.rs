@@ -158,13 +158,16 @@ impl RoundProtocol for TrioMl {
         let header = Header::parse(payload)?;
         let fits = header.block < dense.blocks() && header.elements == dense.elements_of(header.block);
         let known = header.age_op != format::STRAGGLER && u32::from(header.generation) < dense.iterations();
-        (fits && known).then(|| ResultHead {
+        // Receivers divide by the number of sources; a result is degraded where some lack (§5).
+        let sources = u16::from(header.sources);
+        let counted = (1..=self.workers).contains(&sources) && header.degraded == (sources < self.workers);
+        (fits && known && counted).then(|| ResultHead {
             job: Some(u16::from(header.job)),
             seq: u32::from(header.generation) * dense.blocks() + header.block,
-            count: u16::from(header.sources),
+            count: sources,
             exponent: 0,
             congested: false,
-            degraded: header.degraded || u16::from(header.sources) < self.workers,
+            degraded: header.degraded,
         })
     }
 
