@@ -121,6 +121,22 @@ fn without_failure_nothing_changes_hands() {
     assert_eq!((counter(&manifest, "controller.migrations"), dropped(&manifest, "inactive")), (0, 0));
 }
 
+/// A change of switches that begins as a run ends, after one that had to wait for a standby switch, is no lack of one.
+#[test]
+fn a_change_that_the_end_of_a_run_cuts_off_is_no_fault() {
+    let case = Case {
+        workers: 1,
+        jobs: 2,
+        iterations: 4,
+        fails: "none",
+        at_us: 0,
+        mode: "async",
+        faults: [5, 10, 20],
+        seed: 529,
+    };
+    assert!(counter(&is_exact(&case), "controller.no_standby") > 0);
+}
+
 #[test]
 fn whatever_fails_whenever() {
     let strategy = (

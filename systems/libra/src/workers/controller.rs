@@ -99,6 +99,8 @@ struct Controller {
     active: usize,
     session: u32,
     change: Option<Change>,
+    /// A switch is to be replaced, and no standby switch is well.
+    stuck: bool,
     requests: Vec<Request>,
     pieces: Vec<Piece>,
     /// What arrived last.
@@ -116,6 +118,7 @@ impl Controller {
             active: 0,
             session: 0,
             change: None,
+            stuck: false,
             requests: Vec::new(),
             pieces: Vec::new(),
             payload: Vec::new(),
@@ -161,6 +164,8 @@ impl Controller {
         if gone {
             let fresh = silent(self.active);
             self.change(fresh, t, pool, host);
+        } else {
+            self.stuck = false;
         }
     }
 
@@ -175,8 +180,10 @@ impl Controller {
         let healthy = |switch: &usize| self.watch.is_healthy(*switch, t, &self.settings);
         let Some(to) = (0..self.known.aggregators.len()).filter(|switch| *switch != self.active).find(healthy) else {
             self.counts.no_standby += 1;
+            self.stuck = true;
             return;
         };
+        self.stuck = false;
         if self.change.is_none() {
             self.counts.detected = t;
         }
@@ -414,8 +421,7 @@ impl Server for PsAndController {
     }
 
     fn end(&self, worked: Option<Time>) -> ServerEnd {
-        let none = self.controller.counts.no_standby > 0 && self.controller.change.is_some();
-        let none = none
+        let none = (self.controller.stuck && self.controller.change.is_some())
             .then(|| "a switch was to be replaced and no standby switch was well; raise topology.standby".to_owned());
         let mut end = self.server.end(worked);
         end.unfinished = end.unfinished.or(none);
