@@ -163,6 +163,18 @@ impl Evidence {
         self.manifest.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock != "virtual")
     }
 
+    /// Whether the device was another process in virtual time.
+    pub(crate) fn is_lockstep(&self) -> bool {
+        self.manifest.external.is_some() && !self.is_real()
+    }
+
+    /// Whether links lose, double or hold back frames as the experiment has it.
+    pub(crate) fn has_faulty_links(&self) -> bool {
+        let faults = ["fault_loss", "fault_duplicate", "fault_reorder"];
+        let transport = self.config.get("transport");
+        faults.iter().filter_map(|key| transport?.get(key)).any(|value| value.as_float() != Some(0.0))
+    }
+
     /// Whether workers wait for results, and no server receives.
     pub(crate) fn is_results(&self) -> bool {
         self.manifest.family() == Family::Results
@@ -177,6 +189,12 @@ impl Evidence {
     /// A text of the experiment; empty if it has none.
     pub(crate) fn text(&self, section: &str, key: &str) -> &str {
         self.config.get(section).and_then(|section| section.get(key)).and_then(toml::Value::as_str).unwrap_or_default()
+    }
+
+    /// A switch of the experiment; `otherwise` if it does not have it.
+    pub(crate) fn flag(&self, section: &str, key: &str, otherwise: bool) -> bool {
+        let value = self.config.get(section).and_then(|section| section.get(key)).and_then(toml::Value::as_bool);
+        value.unwrap_or(otherwise)
     }
 
     /// Transmissions that left.
@@ -198,7 +216,10 @@ impl Evidence {
 
     /// What the device counted under the first of these names that it has.
     pub(crate) fn device(&self, names: &[&'static str]) -> Option<(&'static str, u64)> {
-        names.iter().find_map(|name| Some((*name, *self.manifest.counters.device.get(*name)?)))
+        // A device in lockstep has its counters under a prefix.
+        let counted = &self.manifest.counters.device;
+        let of = |name: &str| counted.get(name).or_else(|| counted.get(&format!("device.{name}"))).copied();
+        names.iter().find_map(|name| Some((*name, of(name)?)))
     }
 
     /// The cluster or job of a worker.
@@ -224,10 +245,10 @@ impl Evidence {
 
     /// How to learn what is wrong with payloads: captures of a run on wires with `also`, or, in virtual time, rule by rule.
     pub(crate) fn next_step(&self, also: &str) -> String {
-        if self.is_real() {
-            format!("set transport.tap = \"tap.pcapng\"{also} and run again")
-        } else {
-            "pktgen certify tries the device rule by rule".into()
+        match (self.is_real(), self.text("target", "program")) {
+            (true, _) => format!("set transport.tap = \"tap.pcapng\"{also} and run again"),
+            (false, "olaf" | "switchml") => "pktgen certify tries the device rule by rule".into(),
+            (false, _) => "run it on wires with transport.tap = \"tap.pcapng\"".into(),
         }
     }
 

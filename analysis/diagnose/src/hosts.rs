@@ -25,7 +25,7 @@ const BEHIND: i64 = 5;
 /// What interfaces, sockets, schedule and launch say.
 pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     found.extend(ended(evidence));
-    if evidence.manifest.external.is_some() && !evidence.is_real() {
+    if evidence.is_lockstep() {
         of_lockstep(evidence, found);
     }
     let ends = ["workers", "server"];

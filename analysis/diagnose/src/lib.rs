@@ -32,7 +32,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use pktgen_core::Result;
-use pktgen_core::record::Fault;
+use pktgen_core::record::{Family, Fault};
 use pktgen_wire::device::Protocols;
 use pktgen_wire::device::shipped;
 
@@ -121,7 +121,8 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols) -> Res
     let mut unknown = Vec::new();
     hosts::look(&evidence, &mut found);
     let balances = Balances::of(&evidence);
-    if evidence.is_real() {
+    let kept_apart = evidence.is_real() || evidence.is_lockstep();
+    if kept_apart {
         balances.look(&evidence, &mut found);
     }
     if let Some(crossing) = crossing.as_ref().filter(|_| evidence.manifest.external.is_some()) {
@@ -134,7 +135,7 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols) -> Res
     } else if evidence.manifest.unseen.is_some() || evidence.manifest.external.is_some() {
         came(&evidence, crossing.as_ref(), protocols, &balances, &mut found, &mut unknown)?;
     }
-    if evidence.is_real() && evidence.came() > 0 {
+    if kept_apart && evidence.came() > 0 {
         let on_host =
             found.iter().filter(|found| found.cause == &cause::HOST_OVERRUN).map(|found| found.explains).sum::<u64>();
         found.extend(
@@ -185,7 +186,8 @@ fn came(
         let elsewhere = found.iter().any(|found| found.cause == &cause::WRONG_DESTINATION);
         let elsewhere = crossing.filter(|_| elsewhere).map_or(0, |crossing| crossing.readdressed);
         loss::look(evidence, altered + elsewhere, balances.lost(false), found);
-    } else {
+    } else if evidence.manifest.family() != Family::Pairs {
+        // Sums by key hold no updates that packets would name.
         merging::look(evidence, crossing, balances.lost(false), found)?;
         loss::ends(evidence, balances.lost(false), found);
     }

@@ -1,7 +1,7 @@
 //! Balances of the links at the device: what one end of each counted as sent, and what the other had; and the device's own, of what it took
 //! and what became of it. Where an end has no counter, nothing is claimed of that link.
 
-use pktgen_core::record::InterfaceCounts;
+use pktgen_core::record::{Family, InterfaceCounts};
 
 use crate::cause::{DEVICE_DROPS, DEVICE_ENDED, HOST_LATE, HOST_OVERRUN, LINK_LOST, NO_CARRIER};
 use crate::evidence::Evidence;
@@ -68,6 +68,8 @@ pub(crate) struct Balances {
     links: Vec<Link>,
     /// The device counted more than was sent to it.
     other_span: Option<String>,
+    /// Links in virtual time are as faulty as the experiment says.
+    faulty: bool,
 }
 
 /// The counts of an end, of all hosts that have interfaces there: others may use these, so what the run counted itself is a bound.
@@ -123,7 +125,8 @@ impl Balances {
             let taken = came_to(evidence, "workers");
             links.push(Link { way, given: given("device.down", DOWN_GIVEN), taken });
         }
-        let mut balances = Balances { links, other_span: None };
+        let mut balances =
+            Balances { links, other_span: None, faulty: evidence.is_lockstep() && evidence.has_faulty_links() };
         balances.leave_out_other_spans();
         balances
     }
@@ -147,6 +150,11 @@ impl Balances {
 
     /// Links that lost frames.
     pub(crate) fn look(&self, evidence: &Evidence, found: &mut Vec<CauseFound>) {
+        // In lockstep nothing is lost between the ports and the run, which would say so.
+        if evidence.is_lockstep() {
+            let inner = (!evidence.is_results() && !evidence.forwards()).then(|| inner(evidence)).flatten();
+            return found.extend(inner);
+        }
         // A cable or a device that went takes its counters along.
         let gone = |found: &CauseFound| {
             [&NO_CARRIER, &DEVICE_ENDED].contains(&found.cause) && found.certainty == Certainty::Certain
@@ -183,6 +191,10 @@ impl Balances {
 
     /// Frames that links lost on the way of updates, and on the way back.
     pub(crate) fn lost(&self, back: bool) -> u64 {
+        // As many as the experiment has them lose: nothing is the device's.
+        if self.faulty {
+            return u64::MAX / 8;
+        }
         let is_back = |link: &&Link| matches!(link.way, Way::FromServer | Way::ToWorkers);
         self.links.iter().filter(|link| is_back(link) == back).filter_map(Link::lost).sum()
     }
@@ -195,9 +207,10 @@ impl Balances {
         let external = evidence.manifest.external.is_some();
         let balance = &evidence.manifest.balance;
         let mut all = Vec::new();
-        if external && !evidence.is_results() && !evidence.forwards() && balance.unaccounted > 0 {
+        let merges = !evidence.is_results() && !evidence.forwards() && evidence.manifest.family() != Family::Pairs;
+        if external && merges && balance.unaccounted > 0 {
             let of = format!("{} of {} transmissions are unaccounted for", balance.unaccounted, balance.sent);
-            if !self.known(Way::ToServer) {
+            if !self.known(Way::ToServer) && !evidence.is_lockstep() {
                 all.push(format!(
                     "whether all that the device sent came to the server: {of}, and nothing counts what it sent there; have its counters read \
                      ([target.launch] counters, or --device FILE): received, sent, merged, replaced, dropped"
@@ -215,9 +228,8 @@ impl Balances {
         };
         let blamed = [&HOST_OVERRUN, &HOST_LATE, &LINK_LOST];
         let explained = found.iter().any(|found| blamed.contains(&found.cause));
-        if let Some(first) =
-            found.iter().find(lost_on_the_way).filter(|_| external && !explained && self.nothing_known())
-        {
+        let nothing_known = external && !evidence.is_lockstep() && self.nothing_known();
+        if let Some(first) = found.iter().find(lost_on_the_way).filter(|_| nothing_known && !explained) {
             all.push(format!(
                 "whether the device or a cable at it loses frames ({}): nothing counts what the device took and sent; have its counters read",
                 first.cause.code

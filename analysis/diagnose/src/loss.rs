@@ -54,7 +54,7 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: u64, found: &mut
     if is_counted(found, lost as u64, on_links) {
         return;
     }
-    by_time(&mut rows, 0, on_links, found);
+    by_time(&evidence.arrived.recv_ps, &mut rows, 0, on_links, found);
     // Of what is left the altered ones are some.
     let lost = rows.iter().filter(|row| !row.came).count();
     if lost as u64 > altered {
@@ -66,7 +66,7 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: u64, found: &mut
 pub(crate) fn ends(evidence: &Evidence, on_links: u64, found: &mut Vec<CauseFound>) {
     // What the device took and does not account for, by its own counters.
     let leaks = found.iter().find(|found| found.cause == &DEVICE_DROPS).map_or(0, |found| found.explains as usize);
-    by_time(&mut rows(evidence), leaks, on_links, found);
+    by_time(&evidence.arrived.recv_ps, &mut rows(evidence), leaks, on_links, found);
 }
 
 fn rows(evidence: &Evidence) -> Vec<Row> {
@@ -159,8 +159,9 @@ fn by_length(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
 }
 
 /// Runs of losses at the beginning and at the end: far longer than others, or just what the device `leaks`. Where the packets that would have
-/// been of them are lost on links, the device may have gone on.
-fn by_time(rows: &mut Vec<Row>, leaks: usize, on_links: u64, found: &mut Vec<CauseFound>) {
+/// been of them are lost on links, the device may have gone on. Sums arrive without naming all their members: a device from which anything comes
+/// has neither stopped nor begun late.
+fn by_time(arrived_ps: &[i64], rows: &mut Vec<Row>, leaks: usize, on_links: u64, found: &mut Vec<CauseFound>) {
     let (Some(first), Some(last)) = (rows.iter().position(|row| row.came), rows.iter().rposition(|row| row.came))
     else {
         return;
@@ -172,12 +173,19 @@ fn by_time(rows: &mut Vec<Row>, leaks: usize, on_links: u64, found: &mut Vec<Cau
     let longest = middle.split(|row| row.came).map(<[Row]>::len).max().unwrap_or(0);
     let leaked = |run: usize| leaks >= FEW && run.abs_diff(leaks) * 50 <= leaks;
     let odd = |run: usize| run >= FEW && run as f64 * loss.ln() < NO_ACCIDENT && (run > 3 * longest || leaked(run));
+    let silent = |from: usize, to: usize, of: fn(i64, i64) -> bool| {
+        let half = rows[from].t_ps + (rows[to].t_ps - rows[from].t_ps) / 2;
+        !arrived_ps.iter().any(|t| of(*t, half))
+    };
+    let late = odd(head) && silent(0, first, |t, half| t < half);
+    // What a queue holds may leave after the device has stopped to take frames.
+    let stopped = odd(tail) && silent(last + 1, rows.len() - 1, |t, half| t > half);
     let at = |row: &Row| row.t_ps as f64 / 1e12;
     let certainty = |run: usize| match on_links as f64 * 2.0 >= run as f64 * (1.0 - loss) {
         true => Certainty::Possible,
         false => Certainty::Certain,
     };
-    if odd(head) {
+    if late {
         let says = format!(
             "the first {head} frames are missing, up to {:.6} s; then {lost} of {} are",
             at(&rows[first]),
@@ -194,7 +202,7 @@ fn by_time(rows: &mut Vec<Row>, leaks: usize, on_links: u64, found: &mut Vec<Cau
     let gone = |found: &CauseFound| {
         [&NO_CARRIER, &DEVICE_ENDED].contains(&found.cause) && found.certainty == Certainty::Certain
     };
-    if odd(tail) && !found.iter().any(gone) {
+    if stopped && !found.iter().any(gone) {
         let says = format!(
             "all {tail} frames after {:.6} s are missing; before, {lost} of {} are",
             at(&rows[last]),
@@ -207,7 +215,7 @@ fn by_time(rows: &mut Vec<Row>, leaks: usize, on_links: u64, found: &mut Vec<Cau
             vec![EvidenceItem::new("sent.parquet", says)],
         ));
     }
-    let keep = if odd(head) { first } else { 0 }..if odd(tail) { last + 1 } else { rows.len() };
+    let keep = if late { first } else { 0 }..if stopped { last + 1 } else { rows.len() };
     *rows = rows[keep].to_vec();
 }
 
@@ -455,12 +463,24 @@ mod tests {
         // Of updates that are merged, one in three is the newest of its packet.
         let found = |passes: fn(usize) -> bool| {
             let (mut rows, mut found) = (sent(1350, |i, _| i % 3 == 0 && passes(i)), Vec::new());
-            by_time(&mut rows, 0, 0, &mut found);
+            by_time(&[], &mut rows, 0, 0, &mut found);
             found.iter().map(|found| (found.cause.code, found.explains)).collect::<Vec<_>>()
         };
         assert_eq!(found(|_| true), []);
         assert_eq!(found(|i| i < 700), [("device_stopped", 650)]);
         assert_eq!(found(|i| i >= 500), [("device_late_start", 501)]);
+    }
+
+    /// Sums do not name all their members: while any arrive, nothing has stopped, and nothing begins late.
+    #[test]
+    fn a_device_from_which_sums_arrive_has_not_stopped() {
+        for named in [0, 700, 1349] {
+            let mut rows = sent(1350, |i, _| i == named || i == named + 1);
+            let arrived: Vec<_> = rows.iter().map(|row| row.t_ps).collect();
+            let mut found = Vec::new();
+            by_time(&arrived, &mut rows, 0, 0, &mut found);
+            assert!(found.is_empty() && rows.len() == 1350, "{named}");
+        }
     }
 
     #[test]

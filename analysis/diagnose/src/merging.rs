@@ -46,9 +46,11 @@ pub(crate) fn look(
         // What such a device has no room for, it drops.
         found.retain(|found| found.cause != &DEVICE_DROPS);
         let says = format!("all {came} packets hold one update each, and {left} were sent");
+        // Where rewards are compared, a right device may drop what it does not merge (OLAF §3).
+        let compares = evidence.text("target", "program") == "olaf" && evidence.flag("target", "reward_filter", true);
         found.push(CauseFound::new(
             &NOT_MERGED,
-            Certainty::Likely,
+            if compares { Certainty::Possible } else { Certainty::Likely },
             left - came,
             vec![EvidenceItem::new("received.parquet", says)],
         ));
@@ -166,7 +168,14 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
             };
             sources.into_iter().enumerate().map(of).collect()
         }
-        (true, None) => Vec::new(),
+        // By content alone: what is like nothing that was sent holds several.
+        (true, None) => {
+            let came = evidence.arrived.packet.len() as u64;
+            let alone = evidence.arrived.packet.iter().flatten().count() as u64;
+            let sent = sent.values().sum();
+            let who = "all workers".to_owned();
+            vec![Share { who, worker: None, cluster: None, sent, alone, merged: came - alone }]
+        }
         (false, _) => {
             let mut of: BTreeMap<u32, Share> = sent
                 .into_iter()

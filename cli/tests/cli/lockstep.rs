@@ -253,6 +253,23 @@ fn copies_of_a_coupled_switch_are_checked() {
     }
 }
 
+/// A right queue is right whatever it merges, and what a run cannot know is said: members without lanes, losses without counters.
+#[test]
+fn right_queues_are_not_blamed() {
+    let words = [&["--protocol", "olaf-strict", "--mbps", "1", "--overhead", "26"], OLAF_WORDS].concat();
+    for (lanes, answer) in [("true", "nothing is wrong"), ("false", "cannot tell: nothing wrong was found")] {
+        let lanes = format!("format.lanes={lanes}");
+        let ran = Ran::coupled(OLAF, &words, &["target.reward_filter=false", &lanes]);
+        ran.valid();
+        let dir = ran.dir().display().to_string();
+        let text = said(&pktgen(&[], &["diagnose", &dir], &[]).output().expect("it runs"));
+        assert!(text.starts_with(answer), "{lanes}: {text}");
+        let wrong = pktgen(&[], &["analyze", "--wrong", &dir], &[]).output().expect("it runs");
+        let all = "packets are what they should be";
+        assert_eq!(said(&wrong).contains(all), answer == "nothing is wrong", "{lanes}: {}", said(&wrong));
+    }
+}
+
 /// What a device may not do ends the run, which says what it was, and can be read.
 #[test]
 fn devices_that_misbehave_end_the_run() {

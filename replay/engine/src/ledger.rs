@@ -254,7 +254,7 @@ impl Ledger {
             (Account::Results(own), None) => own.received(receipt, counts),
             (Account::Results(own), Some(device)) => device.result(own, receipt, counts),
             // What is hot is summed, without a list of members.
-            (Account::Pairs(_), Some(_)) if receipt.heat == Some(Heat::Hot) => SumOk::Unknown,
+            (Account::Pairs(_), Some(device)) if receipt.heat == Some(Heat::Hot) => device.hot(),
             (Account::Pairs(own), _) => own.received(receipt, counts),
         }
     }

@@ -52,6 +52,11 @@ impl Lockstep {
         !self.command.is_empty()
     }
 
+    /// The command; empty where the device is started by hand.
+    pub(crate) fn words(&self) -> &[String] {
+        &self.command
+    }
+
     /// Refuses to start a program that the user did not allow.
     pub(crate) fn check_allowed(&self, allowed: bool) -> Result<()> {
         match &self.command[..] {

@@ -23,7 +23,7 @@ use pktgen_workload::lanes::Layout;
 use pktgen_workload::workload::{Source, Update, raw};
 
 use crate::capture::Names;
-use crate::ledger::{Carried, DuePacket, Ledger, Receipt};
+use crate::ledger::{Carried, DuePacket, Ledger, Proven, Receipt};
 use sums::Open;
 pub(crate) use sums::WrongSum;
 
@@ -195,12 +195,12 @@ impl Settled {
         layout: &Layout,
         source: &mut dyn Source,
         wrong: &mut dyn FnMut(WrongSum),
-    ) -> Result<()> {
+    ) -> Result<Proven> {
         let kept = dir.join(format!("{PAYLOADS}.parquet")).exists();
         let Some(cluster_of) = self.ledger.unseen_clusters().filter(|_| kept && layout.proves_sums()) else {
-            return Ok(());
+            return Ok(Proven::default());
         };
-        sums::check(dir, layout, cluster_of, &self.open, source, wrong).map(drop)
+        sums::check(dir, layout, cluster_of, &self.open, source, wrong)
     }
 
     fn sent(&mut self, row: &SentRow, gradients: &mut Gradients) {

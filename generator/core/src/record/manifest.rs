@@ -52,7 +52,7 @@ pub struct Balance {
     pub unknown: i64,
 }
 
-fn is_zero(n: &u64) -> bool {
+pub(super) fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 

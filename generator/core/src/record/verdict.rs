@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::interface::InterfaceCounts;
 use super::load::{AckCopies, DeviceLoad, mbps};
-use super::manifest::{Balance, Manifest, RunState};
+use super::manifest::{Balance, Family, Manifest, RunState, is_zero};
 
 /// Declares the kinds of a finding: name, code in files, fields, sentence.
 macro_rules! findings {
@@ -174,6 +174,13 @@ findings! {
         /// Sums whose members are not known.
         NotChecked = "sums_not_checked" { packets: u64 } =>
             "{packets} sums were not checked: their members are not known (format.lanes = \"which\" proves them)";
+        /// Sums by key whose members are not known.
+        KeysNotChecked = "keys_not_checked" { packets: u64 } =>
+            "{packets} packets of hot sums were not checked: no packet says whose pairs a sum by key holds, and the device keeps no books";
+        /// Lanes that no set of updates explains.
+        LanesContradict = "lanes_contradict" { packets: u64 } =>
+            "the lanes of {packets} packets are explained by no set of updates: the device adds otherwise than format.lanes_merge says, \
+             or changes payloads (docs/provenance.md)";
         /// Sums that were checked by lanes.
         CheckedByLanes = "sums_checked_by_lanes" { packets: u64, smallest: String } =>
             "{packets} sums were checked by the members that their lanes prove, in any order of additions: an error of {smallest} or \
@@ -293,6 +300,9 @@ pub struct Unseen {
     /// Sums that were checked by the members that lanes prove.
     #[serde(default)]
     pub checked_by_lanes: u64,
+    /// Packets whose lanes no set of updates explains.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lanes_contradict: u64,
     /// The least error that every element of those would have shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_error: Option<String>,
@@ -330,6 +340,8 @@ pub struct Facts {
     pub unlike_once: (u64, u64),
     /// Frames of a device in lockstep with a wrong checksum.
     pub checksums_wrong: u64,
+    /// Whether pairs were summed by key.
+    pub pairs: bool,
     /// Of a device that keeps no books.
     pub unseen: Option<Unseen>,
     /// Whether payloads say which updates they hold.
@@ -357,6 +369,7 @@ impl Facts {
             interfaces: manifest.interfaces.clone(),
             unlike_once: (count("counted_twice"), count("never_counted")),
             checksums_wrong: count(CHECKSUMS_WRONG),
+            pairs: manifest.family() == Family::Pairs,
             unseen: manifest.unseen.clone(),
             lanes: manifest.lanes.is_some(),
             incidents: match manifest.version {
@@ -425,8 +438,13 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
         true => Note::NoBooks { sent, unaccounted },
         false => Note::Lost { sent, lost: unaccounted },
     });
-    if unseen.unchecked > 0 {
-        told.push(Note::NotChecked { packets: unseen.unchecked });
+    if unseen.lanes_contradict > 0 {
+        told.push(Note::LanesContradict { packets: unseen.lanes_contradict });
+    }
+    match unseen.unchecked.saturating_sub(unseen.lanes_contradict) {
+        0 => {}
+        packets if facts.pairs => told.push(Note::KeysNotChecked { packets }),
+        packets => told.push(Note::NotChecked { packets }),
     }
     if let Some(smallest) = unseen.smallest_error.clone() {
         told.push(Note::CheckedByLanes { packets: unseen.checked_by_lanes, smallest });
@@ -483,7 +501,10 @@ impl Note {
     /// Returns whether it says that something other than what was declared was measured: outputs say this beside the verdict.
     pub fn is_doubt(&self) -> bool {
         match self {
-            Note::AboveLink { .. } | Note::NothingMerged { .. } | Note::LimitDecided { .. } => true,
+            Note::AboveLink { .. }
+            | Note::NothingMerged { .. }
+            | Note::LimitDecided { .. }
+            | Note::LanesContradict { .. } => true,
             // A forwarder passes each to the worker that it is addressed to.
             Note::AcksMissing { acks, seen, elsewhere, forwards, .. } => {
                 !forwards || *elsewhere > 0 || lacks(*acks, *seen)
@@ -504,7 +525,8 @@ impl Note {
             Note::AcksMissing { .. } if self.is_doubt() => "whether workers know what became of their updates",
             Note::LimitDecided { .. } => "how fast the device is",
             Note::MembersHidden {} => "which updates a packet holds",
-            Note::NotChecked { .. } => "whether these sums are right",
+            Note::NotChecked { .. } | Note::KeysNotChecked { .. } => "whether these sums are right",
+            Note::LanesContradict { .. } => "which updates these packets hold, and whether they are right",
             Note::CountedUnlikeOnce { .. } => "whether sums have every contribution once",
             Note::Unmatched { .. } => "whose packets these are",
             Note::Duplicates { .. } => "why they came again",

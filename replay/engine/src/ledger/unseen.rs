@@ -25,6 +25,8 @@ pub struct Proven {
     pub wrong: u64,
     /// Packets that said that they are one update, and are wrong sums.
     pub wrong_single: u64,
+    /// Packets whose lanes no set of updates explains.
+    pub contradict: u64,
     /// The least error that would have been found in every element; none if no sum of several was checked.
     pub smallest: Option<f64>,
 }
@@ -48,6 +50,8 @@ pub(super) struct BlackBox {
     /// Those whose members lanes prove, and the least error that they would have shown.
     proven: u64,
     smallest: Option<f64>,
+    /// Packets whose lanes no set of updates explains.
+    contradict: u64,
 }
 
 impl BlackBox {
@@ -69,6 +73,7 @@ impl BlackBox {
             sums: 0,
             proven: 0,
             smallest: None,
+            contradict: 0,
         }
     }
 
@@ -80,6 +85,7 @@ impl BlackBox {
             damaged: self.different,
             unchecked: self.sums,
             checked_by_lanes: self.proven,
+            lanes_contradict: self.contradict,
             smallest_error: self.smallest.map(|error| format!("{error:.2e}")),
             ..Unseen::default()
         }
@@ -91,6 +97,13 @@ impl BlackBox {
         self.different = self.different.saturating_sub(proven.unsaid + proven.wrong_single);
         self.proven += proven.right + proven.wrong + proven.unsaid + proven.wrong_single;
         self.smallest = proven.smallest;
+        self.contradict = proven.contradict;
+    }
+
+    /// A packet of hot pairs arrived, whose members nothing lists.
+    pub(super) fn hot(&mut self) -> SumOk {
+        self.sums += 1;
+        SumOk::Unknown
     }
 
     /// So many results came to workers that had them already.

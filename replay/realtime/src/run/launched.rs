@@ -94,7 +94,8 @@ pub struct DeviceCheck {
 impl Experiment {
     /// Whether a run starts its own device.
     pub fn launches(&self, run: &Run) -> Result<bool> {
-        Ok(self.prepare(run)?.spec.launch.is_some())
+        let spec = self.prepare(run)?.spec;
+        Ok(spec.launch.is_some() || spec.transport.lockstep.is_some_and(|own| own.is_started()))
     }
 
     /// Probes the hardware of a run that this process has all ends of, if the experiment does not start it.
@@ -109,6 +110,9 @@ impl Experiment {
     /// Starts the device of a run, waits until it is ready, and ends it; or probes the one that is there.
     pub fn check_device(&self, run: &Run, stop: &AtomicBool) -> Result<DeviceCheck> {
         let plan = self.prepare(run)?;
+        if let Some(lockstep) = &plan.spec.transport.lockstep {
+            return self.check_coupled(run, lockstep.words().to_vec());
+        }
         let Some(launch) = &plan.spec.launch else {
             let found = self.probe_device(run)?.ok_or_else(|| {
                 Error::config(
@@ -125,6 +129,19 @@ impl Experiment {
         let counters = device.as_ref().map(|device| device.counted().clone()).unwrap_or_default();
         let stop = device.map_or(Ok(None), LaunchedDevice::stop)?;
         Ok(DeviceCheck { command, facts, counters, stop })
+    }
+
+    /// The same of a device in lockstep: it connects, greets, counts and ends.
+    fn check_coupled(&self, run: &Run, command: Vec<String>) -> Result<DeviceCheck> {
+        let broken = |why: Error| match why {
+            Error::Config(_) => why,
+            why => Error::Invalid(why.to_string()),
+        };
+        let plan = self.plan(run)?;
+        let mut remote = self.couple_device(&plan, run.seed).map_err(broken)?;
+        let counted = remote.as_mut().map_or(Ok(Vec::new()), |remote| remote.end()).map_err(broken)?;
+        let facts = BTreeMap::from([("device.lockstep".to_owned(), "it connected, greeted and ended".to_owned())]);
+        Ok(DeviceCheck { command, facts, counters: counted.into_iter().collect(), stop: None })
     }
 }
 

@@ -188,7 +188,9 @@ impl WrongSearch {
             all.seen(seen, has_books);
         })?;
         if let Some(layout) = manifest.lanes.filter(|_| manifest.external.is_some()) {
-            settled.wrong_by_lanes(dir, &layout, experiment.updates(run)?.as_mut(), &mut |sum| all.wrong_sum(&sum))?;
+            let updates = &mut experiment.updates(run)?;
+            let proven = settled.wrong_by_lanes(dir, &layout, updates.as_mut(), &mut |sum| all.wrong_sum(&sum))?;
+            all.unchecked = all.unchecked.saturating_sub(proven.right);
         }
         all.pending.sort_by_key(|pending| pending.row);
         all.pending.truncate(most);

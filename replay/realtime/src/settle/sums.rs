@@ -128,7 +128,9 @@ pub fn check(
     let columns = Columns::read(dir)?;
     let members = columns.members(layout, cluster_of);
     let mut gradients = Cache::new(source);
-    let (mut proven, mut sum) = (Proven::default(), Sum::default());
+    let contradict = members.answers.iter().filter(|answer| **answer == Answer::Contradiction).count() as u64;
+    let mut proven = Proven { contradict, ..Proven::default() };
+    let mut sum = Sum { lanes: layout.lanes(), ..Sum::default() };
     let mut check = |row: usize, payload: &[u32]| {
         let open = open.get(row).copied().unwrap_or(Open::No);
         if open == Open::No || members.answers.get(row) != Some(&Answer::Known) {
@@ -177,6 +179,8 @@ struct Sum {
     exact: Vec<f64>,
     absolute: Vec<f64>,
     members: u32,
+    /// How many of the first values are no gradients.
+    lanes: usize,
 }
 
 impl Sum {
@@ -223,13 +227,16 @@ impl Sum {
             return payload == self.first;
         }
         let share = self.share();
-        payload.iter().zip(self.exact.iter().zip(&self.absolute)).all(|(word, (exact, absolute))| {
+        let lanes = self.lanes;
+        payload.iter().zip(self.exact.iter().zip(&self.absolute)).enumerate().all(|(at, (word, (exact, absolute)))| {
             // Beyond f32's range any order may end in an infinity.
             if *absolute >= f64::from(f32::MAX) {
                 return true;
             }
             let bound = share * absolute;
-            *smallest = Some(smallest.map_or(2.0 * bound, |known: f64| known.max(2.0 * bound)));
+            if at >= lanes {
+                *smallest = Some(smallest.map_or(2.0 * bound, |known: f64| known.max(2.0 * bound)));
+            }
             (f64::from(f32::from_bits(*word)) - exact).abs() <= bound
         })
     }
