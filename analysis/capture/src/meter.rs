@@ -150,7 +150,13 @@ impl Totals {
         let elements = u64::from(sight.elements) * u64::from(sight.count);
         self.elements += elements;
         match &mut self.received_ps {
-            Some((_, last)) => *last = t,
+            Some((first, last)) => {
+                // Captures need not be in the order of time.
+                if t < *first {
+                    (*first, self.first_elements) = (t, elements);
+                }
+                *last = (*last).max(t);
+            }
             None => (self.received_ps, self.first_elements) = (Some((t, t)), elements),
         }
     }

@@ -14,7 +14,7 @@ use pktgen_wire::wire::Formats;
 use pktgen_wire::wire::sight::Sight;
 
 use super::meter::{Meter, Totals};
-use super::tables::{INDEX, TableForm, TablesIndex, columns, kept, side_folder};
+use super::tables::{INDEX, TableForm, TablesIndex, columns, folders, kept, side_folder};
 use super::{Event, MEMORY, Side, lines};
 
 /// Whether it is a folder of tables.
@@ -22,9 +22,13 @@ pub fn is_tables(dir: &Path) -> bool {
     dir.join(INDEX).is_file()
 }
 
-/// Metrics of tables: those of the captures that they are of. Their rows are of some of `formats`.
-pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool) -> Result<Measured> {
+/// Metrics of tables: those of the captures that they are of. Their rows are of some of `formats`. With `no_verify` parts are read
+/// whatever the index says of them.
+pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool, no_verify: bool) -> Result<Measured> {
     let index = TablesIndex::read(dir)?;
+    if !no_verify {
+        index.verify(dir)?;
+    }
     let mut sources = Source::find(dir, &index, &Rc::new(Numbers::of(dir, &index, formats)?))?;
     let sides = Side::ALL.map(|side| index.inputs.iter().any(|input| input.side == side));
     let mut meter = Meter::new(formats, sides[Side::Sender as usize], MEMORY);
@@ -177,18 +181,6 @@ fn damaged(path: &Path, what: &str) -> Error {
     Error::data(path, format!("it is not a whole table of updates: {what}"))
 }
 
-/// The folders in `dir`, sorted; none if there is no `dir`.
-fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
-    if !dir.is_dir() {
-        return Ok(Vec::new());
-    }
-    let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?;
-    let mut found: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
-    found.sort();
-    Ok(found)
-}
-
 /// The parts in `dir`, by number; all up to the last must be there.
 fn parts(dir: &Path, form: TableForm) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?;
@@ -209,6 +201,7 @@ pub fn merge_tables(shards: &[PathBuf], out: &Path) -> Result<TablesIndex> {
     let mut of = 0;
     for dir in shards {
         let index = TablesIndex::read(dir)?;
+        index.verify(dir)?;
         let Some((number, all)) = index.shard else {
             return Err(Error::data(dir, "it is of all clusters, not of a shard: there is nothing to join"));
         };
@@ -235,6 +228,7 @@ pub fn merge_tables(shards: &[PathBuf], out: &Path) -> Result<TablesIndex> {
                 for (kind, n) in index.kinds {
                     *first.kinds.entry(kind).or_default() += n;
                 }
+                first.files.extend(index.files);
                 first.background = [0, 1].map(|side| first.background[side] + index.background[side]);
             }
         }

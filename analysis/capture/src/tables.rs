@@ -16,6 +16,7 @@ use pktgen_core::arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt8Array, U
 use pktgen_core::arrow::ipc::writer::FileWriter;
 use pktgen_core::column::Data::{Int64, UInt8, UInt16, UInt32, UInt64};
 use pktgen_core::column::{Column, StreamTable};
+use pktgen_core::record::digest::{FileDigests, check_files, file_digest, is_sealed, seal, unsealed};
 use pktgen_core::shard::Shard;
 use pktgen_core::whole::{WholeFile, write_whole};
 use pktgen_core::{Error, Result};
@@ -92,6 +93,9 @@ pub struct TablesIndex {
     pub kinds: BTreeMap<String, u64>,
     /// Background traffic by side.
     pub background: [u64; 2],
+    /// The parts, by their paths in the folder. Earlier versions listed none.
+    #[serde(default, skip_serializing_if = "FileDigests::is_empty")]
+    pub files: FileDigests,
 }
 
 /// What the numbers meant before an index said it.
@@ -122,6 +126,7 @@ pub(super) struct Tables {
     plan: TablesPlan,
     rows: BTreeMap<(Side, u16), (Rows, usize)>,
     held: usize,
+    files: FileDigests,
 }
 
 impl Tables {
@@ -138,7 +143,7 @@ impl Tables {
         if fs::read_dir(dir).map_err(Error::io("read", dir))?.next().is_some() {
             return Err(Error::config(format!("--tables {}: the folder is not empty; name a new one", dir.display())));
         }
-        Ok(Tables { formats, plan: plan.clone(), rows: BTreeMap::new(), held: 0 })
+        Ok(Tables { formats, plan: plan.clone(), rows: BTreeMap::new(), held: 0, files: FileDigests::new() })
     }
 
     /// Keeps what was sent, or what delivers updates; `number` counts all events.
@@ -177,6 +182,7 @@ impl Tables {
             fs::create_dir_all(&dir).map_err(Error::io("create", &dir))?;
             let path = dir.join(format!("part-{parts}.{}", self.plan.form.name()));
             write_part(&path, self.plan.form, side, std::mem::take(rows))?;
+            self.files.insert(name_in(&self.plan.dir, &path), file_digest(&path)?);
             *parts += 1;
         }
         Ok(())
@@ -201,6 +207,7 @@ impl Tables {
             formats: self.formats.iter().map(|format| format.name().to_owned()).collect(),
             kinds: totals.named_kinds(),
             background: totals.background,
+            files: self.files,
         };
         index.write(&self.plan.dir)
     }
@@ -211,7 +218,34 @@ impl TablesIndex {
     pub(super) fn write(&self, dir: &Path) -> Result<()> {
         let path = dir.join(INDEX);
         let text = serde_json::to_string_pretty(self).map_err(|e| Error::data(&path, e.to_string()))?;
-        write_whole(&path, text + "\n").map(drop)
+        write_whole(&path, seal(&text)).map(drop)
+    }
+
+    /// Refuses tables in `dir` that are not as they were written: parts that are missing, changed or added.
+    pub fn verify(&self, dir: &Path) -> Result<()> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        check_files(dir, &self.files)?;
+        let path = dir.join(INDEX);
+        let text = fs::read(&path).map_err(Error::io("read", &path))?;
+        if !is_sealed(&path, &text)? {
+            return Err(unsealed(&path));
+        }
+        for side in Side::ALL {
+            for cluster in folders(&dir.join(side_folder(side)).join(format!("run={}", self.run)))? {
+                for entry in fs::read_dir(&cluster).map_err(Error::io("read", &cluster))? {
+                    let part = entry.map_err(Error::io("read", &cluster))?.path();
+                    if !self.files.contains_key(&name_in(dir, &part)) {
+                        return Err(Error::Invalid(format!(
+                            "{}: {INDEX} does not list it; remove it, or --no-verify to read it all the same",
+                            part.display()
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Reads that of `dir`.
@@ -225,6 +259,23 @@ impl TablesIndex {
             }
         }
     }
+}
+
+/// The path of a part in its folder of tables.
+fn name_in(dir: &Path, part: &Path) -> String {
+    part.strip_prefix(dir).unwrap_or(part).to_string_lossy().into_owned()
+}
+
+/// The folders in `dir`, sorted; none if there is no `dir`.
+pub(super) fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?;
+    let mut found: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
+    found.sort();
+    Ok(found)
 }
 
 /// What the rows of a format are at a side.

@@ -171,7 +171,7 @@ proptest! {
             merge_tables(&folders, &out).unwrap();
             out
         };
-        let again = analyze_tables(&joined, all().protocols.formats, false).unwrap();
+        let again = analyze_tables(&joined, all().protocols.formats, false, false).unwrap();
         prop_assert_eq!(again.lines, whole.lines);
         prop_assert_eq!(again.notes, whole.notes);
         if of > 1 {

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use pktgen_core::arrow::array::{AsArray, RecordBatch};
-use pktgen_core::arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use pktgen_core::arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use pktgen_core::record::digest::verify_run;
 use pktgen_core::record::{
     Family, Fault, InterfaceCounts, Manifest, NAMES, NO_CLUSTER, PacketId, RECEIVED, RESULTS, SENT,
 };
@@ -70,8 +73,11 @@ pub(crate) struct Unlike {
 
 impl Evidence {
     /// Opens the run in `dir`: what it says of itself, without its streams; and what the `device` counted beside it.
-    pub(crate) fn open(dir: &Path, device: Option<&Path>) -> Result<Evidence> {
-        let (_, mut manifest) = open_manifest(dir)?;
+    pub(crate) fn open(dir: &Path, device: Option<&Path>, no_verify: bool) -> Result<Evidence> {
+        let (text, mut manifest) = open_manifest(dir)?;
+        if !no_verify {
+            verify_run(dir, text.as_bytes(), &manifest.files)?;
+        }
         if let Some(device) = device {
             beside::add(device, &mut manifest)?;
         }
@@ -272,9 +278,29 @@ pub(crate) fn each(
     }
     let mut batches = StreamFile::open(&path, stream)?.read(columns, None, BATCH)?;
     while let Some(batch) = batches.next_batch()? {
+        for (name, column) in columns.iter().zip(batch.columns()) {
+            if !fits(name, column.data_type()) {
+                let is = column.data_type();
+                let why = format!("the column \"{name}\" is of type {is}; is this a stream of a pktgen run?");
+                return Err(Error::data(&path, why));
+            }
+        }
         use_it(&batch);
     }
     Ok(())
+}
+
+/// Returns whether a column that rules read is of its type.
+fn fits(column: &str, is: &DataType) -> bool {
+    match column {
+        "packet" => *is == DataType::UInt64,
+        "worker" | "seq" | "bytes" => *is == DataType::UInt32,
+        "count" | "part" | "cluster" | "job" => *is == DataType::UInt16,
+        "attempt" | "action" | "reason" => *is == DataType::UInt8,
+        "again" => *is == DataType::Boolean,
+        "words" => matches!(is, DataType::List(item) if *item.data_type() == DataType::UInt32),
+        _ => *is == DataType::Int64,
+    }
 }
 
 fn required<'a, P: ArrowPrimitiveType>(batch: &'a RecordBatch, name: &str) -> impl Iterator<Item = P::Native> + 'a {

@@ -64,7 +64,11 @@ impl Database {
             return Err(Error::config(format!("--memory {}: at least {}", size(options.memory), size(LEAST))));
         }
         if is_tables(path) {
-            let content = Content::Capture { dir: path.to_owned(), index: TablesIndex::read(path)? };
+            let index = TablesIndex::read(path)?;
+            if !options.no_verify {
+                index.verify(path)?;
+            }
+            let content = Content::Capture { dir: path.to_owned(), index };
             return Ok(Database { content, tables: of_captures(), options, several: true, unread: Vec::new() });
         }
         let sweep = read_sweep(path, options.no_verify)?;

@@ -26,6 +26,9 @@ pub(crate) struct Calibrate {
     /// [default: runs/calibrate-NAME-N]
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
+    /// Read runs of --to that were changed since they were written, and damaged captures
+    #[arg(long)]
+    pub(crate) no_verify: bool,
     /// Runs at the same time, 1 to 1024 [default: one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,

@@ -20,6 +20,9 @@ pub(crate) struct Diagnose {
     /// What the device counted during the run: a JSON object of counters, or the run dir of `pktgen target`
     #[arg(long, value_name = "FILE|DIR")]
     pub(crate) device: Option<PathBuf>,
+    /// Read files that were changed since they were written
+    #[arg(long)]
+    pub(crate) no_verify: bool,
     #[command(flatten)]
     pub(crate) launch: AllowLaunch,
     /// Print all causes and their codes as a Markdown table

@@ -17,6 +17,7 @@ use pktgen_report::sweep::Listed;
 use crate::args::Analyze;
 use crate::commands::query::ANSWERS;
 use crate::commands::{captured, wrong};
+use crate::output::check_output;
 use crate::schemas;
 use crate::ui::Ui;
 
@@ -111,6 +112,7 @@ pub(super) fn summary_text(name: &Path, measured: &Measured, sound: &str) -> Str
 pub(super) fn print(summaries: &[String], lines: &[Line], args: &Analyze, ui: &Ui) -> Result<()> {
     let chosen = chosen(lines, &args.metrics)?;
     if let Some(table) = &args.table {
+        check_output(table)?;
         let owned: Vec<Line> = chosen.iter().copied().cloned().collect();
         write_table(&owned, table)?;
     }
@@ -157,7 +159,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 /// Notes with which the exit code is 1.
-const FAILURES: [&str; 4] = ["invalid", "damaged", "nothing_found", "metric_failed"];
+pub(super) const FAILURES: [&str; 4] = ["invalid", "damaged", "nothing_found", "metric_failed"];
 
 /// Notes on stderr: as JSON for programs. True if the numbers may not be used.
 pub(super) fn say_notes(dir: &Path, measured: &Measured, ui: &Ui) -> bool {

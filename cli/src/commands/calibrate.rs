@@ -8,9 +8,9 @@ use pktgen_calibrate::{
     at_point, calibrate, choose, predict,
 };
 use pktgen_capture::{CapturePlan, analyze_captures};
-use pktgen_core::Result;
 use pktgen_core::config::{Document, Origin};
 use pktgen_core::whole::write_whole;
+use pktgen_core::{Error, Result};
 use pktgen_planning::STUDIES;
 use pktgen_realtime::capture::claim;
 use pktgen_realtime::run::Experiment;
@@ -18,6 +18,7 @@ use pktgen_records::{METRICS, Options};
 use pktgen_registry::all;
 
 use crate::args::Calibrate;
+use crate::commands::analyze::FAILURES;
 use crate::commands::experiment::{OutFolder, load, open};
 use crate::commands::query::ANSWERS;
 use crate::schemas;
@@ -32,7 +33,9 @@ pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
     }
     let experiment = open(document.clone())?;
     let options = Options { no_verify: true, studies: &STUDIES, user_metrics: ANSWERS, ..Options::default() };
-    let (targets, notes) = targets(&args.to, &settings, &experiment, options)?;
+    // Runs of the twin were written just now; what is measured may have been changed since.
+    let measured = Options { no_verify: args.no_verify, ..options };
+    let (targets, notes) = targets(&args.to, &settings, &experiment, measured)?;
     let folder = OutFolder::of(args.out.clone(), &format!("calibrate-{}", experiment.name))?;
     if !pktgen_calibrate::is_in(&folder) {
         drop(claim(&folder)?);
@@ -92,7 +95,16 @@ fn targets(
             TargetSource::Runs(dir) => measured.add_runs(&dir, experiment, options)?,
             TargetSource::Capture(file) => {
                 let plan = CapturePlan::new(all().protocols.formats, vec![file], Vec::new());
-                measured.add_lines(&analyze_captures(&plan, &mut |_, _| {})?.lines);
+                let of = analyze_captures(&plan, &mut |_, _| {})?;
+                let spoils = of.notes.iter().find(|note| FAILURES.contains(&note.note));
+                if let Some(note) = spoils.filter(|_| !options.no_verify) {
+                    return Err(Error::Invalid(format!(
+                        "--to {}: {}; use a whole capture, or --no-verify to take what it has",
+                        path.display(),
+                        note.text
+                    )));
+                }
+                measured.add_lines(&of.lines);
             }
         }
     }

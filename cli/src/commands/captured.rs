@@ -42,7 +42,7 @@ pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
     }
     let measured = match args.runs.as_slice() {
         [dir] if is_tables(dir) && args.capture.sent.is_empty() => {
-            analyze_tables(dir, all().protocols.formats, args.capture.forwards)?
+            analyze_tables(dir, all().protocols.formats, args.capture.forwards, args.no_verify)?
         }
         all if all.iter().any(|path| is_tables(path)) => {
             return Err(Error::config("one folder of tables at a time; pktgen merge joins those of shards"));

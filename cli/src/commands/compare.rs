@@ -10,6 +10,7 @@ use pktgen_records::Options;
 
 use crate::args::Report;
 use crate::commands::report::{analysed, one_line, remember};
+use crate::output::check_output;
 use crate::ui::Ui;
 
 /// The rules that the flags name, or the built-in ones.
@@ -50,6 +51,7 @@ pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
     for path in &files {
         let text = extension(path).map(|extension| comparison.render(&extension))?;
         let text = text.ok_or_else(|| unknown(path))??;
+        check_output(path)?;
         write_whole(path, text)?;
     }
     match comparison.render("json") {

@@ -29,7 +29,7 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
         }
         true => {
             one_run(&subject)?;
-            diagnose(&subject, args.device.as_deref(), &all().protocols)?
+            diagnose(&subject, args.device.as_deref(), &all().protocols, args.no_verify)?
         }
         false if args.device.is_some() => {
             return Err(Error::config("--device: an experiment has not run yet; leave it out, or name a run dir"));

@@ -7,6 +7,7 @@ use pktgen_records::canonical::{Canonical, DumpPart};
 use pktgen_report::run_dirs;
 
 use crate::args::Dump;
+use crate::output::check_output;
 use crate::ui::Ui;
 
 /// Bytes that are printed at once.
@@ -37,7 +38,10 @@ pub(super) fn run(args: &Dump, ui: &Ui) -> Result<u8> {
         return Err(error);
     }
     match &args.out {
-        Some(path) => write_whole(path, output.text).map(drop)?,
+        Some(path) => {
+            check_output(path)?;
+            write_whole(path, output.text).map(drop)?;
+        }
         None => output.flush(),
     }
     if invalid {

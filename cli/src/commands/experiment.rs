@@ -30,6 +30,9 @@ pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
         return Document::read(text, &name, &experiment.set);
     }
     Document::load(path, &experiment.set).map_err(|error| match error {
+        Error::Io { source, .. } if source.kind() == std::io::ErrorKind::InvalidData => {
+            Error::config(format!("EXPERIMENT {}: it is not UTF-8 text; save it as UTF-8", path.display()))
+        }
         Error::Io { source, .. } => Error::config(format!(
             "EXPERIMENT {}: it cannot be read: {source}{}; give the path of an experiment file (TOML), or a name of pktgen list configs",
             path.display(),

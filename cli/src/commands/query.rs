@@ -71,6 +71,7 @@ mod asked {
 
     use crate::args::Query;
     use crate::commands::analyze::say_notes;
+    use crate::output::check_output;
     use crate::schemas;
     use crate::ui::Ui;
 
@@ -128,6 +129,7 @@ mod asked {
         let default = if ui.json() { AnswerForm::Jsonl } else { AnswerForm::Table };
         let form = args.format.as_ref().and_then(named).unwrap_or(default);
         if let Some(path) = &args.out {
+            check_output(path)?;
             let mut file = BufWriter::new(WholeFile::create(path)?);
             answer.write(form, &mut file).map_err(Error::io("write", path))?;
             let file = file.into_inner().map_err(|fault| Error::io("write", path)(fault.into_error()))?;

@@ -15,6 +15,7 @@ use super::plots::Plots;
 use crate::args::{History, Report};
 use crate::commands::query::ANSWERS;
 use crate::commands::{compare, history};
+use crate::output::check_output;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
@@ -151,6 +152,7 @@ fn by_extension(path: &Path) -> Result<&'static dyn Format> {
 }
 
 fn write(format: &dyn Format, model: &Model, path: &Path) -> Result<()> {
+    check_output(path)?;
     write_whole(path, format.render(model)?).map(drop)
 }
 

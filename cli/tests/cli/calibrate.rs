@@ -181,6 +181,36 @@ fn targets_that_contradict_each_other_are_named() {
     assert!(fs::read_to_string(at.join("a/calibration.html")).expect("a page").contains("cannot be met together"));
 }
 
+/// What is measured is read as it was written, or not at all.
+#[test]
+fn measured_runs_that_were_changed_are_no_targets() {
+    let folder = measured("");
+    let at = folder.path();
+    fs::write(at.join("twin.toml"), TWIN).expect("written");
+    let run = at.join("measured");
+    let path = if run.join("received.parquet").exists() {
+        run
+    } else {
+        fs::read_dir(&run)
+            .expect("runs")
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .find(|path| path.is_dir())
+            .expect("a run")
+    };
+    let path = path.join("received.parquet");
+    let mut bytes = fs::read(&path).expect("readable");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).expect("written");
+    let output = pktgen(at, "calibrate twin.toml --to measured --out c");
+    let told = told(&output);
+    assert!(
+        told.contains("is invalid and no target: ")
+            && told.contains("received.parquet: its content is not what was written"),
+        "{told}"
+    );
+}
+
 #[test]
 fn bad_input_names_the_value_and_the_remedy() {
     let folder = measured("");

@@ -156,6 +156,61 @@ fn no_changed_byte_changes_a_number_in_silence() {
     assert!(refused > 0, "{refused} refused, {same} the same");
 }
 
+/// A command never writes over the records that another one reads.
+#[test]
+fn files_of_a_run_are_not_written_over() {
+    let folder = folder();
+    let dir = folder.path();
+    succeeds(dir, &["replay", "ring.toml", "--out", "r", "--no-report"]);
+    let all = "SELECT * FROM sent";
+    for args in [
+        &["query", "r", all, "--format", "parquet", "-o", "r/sent.parquet"][..],
+        &["dump", "--canonical", "r", "-o", "r/manifest.json"],
+        &["report", "r", "--out", "r/sweep.json"],
+        &["analyze", "r", "--table", "r/received.parquet"],
+    ] {
+        refuses(dir, args, 2, &[args[args.len() - 1], "choose another name or folder"]);
+    }
+    let there = command(&dir.join("r"), &["query", ".", all, "--format", "parquet", "-o", "sent.parquet"]).output();
+    assert_eq!(there.expect("the binary runs").status.code(), Some(2));
+    succeeds(dir, &["analyze", "r"]);
+    succeeds(dir, &["query", "r", all, "--format", "parquet", "-o", "r/own.parquet"]);
+}
+
+/// Tables of captures list their parts: what is missing, changed or added is refused.
+#[test]
+fn tables_of_captures_that_were_changed_are_refused() {
+    let folder = folder();
+    let dir = folder.path();
+    succeeds(dir, &["replay", "ring.toml", "--out", "r", "--no-report", "--set", "capture.pcap=true"]);
+    for form in ["parquet", "arrow"] {
+        let tables = format!("tables-{form}");
+        succeeds(dir, &["analyze", "r/capture.pcapng", "--tables", &tables, "--form", form]);
+        let whole = succeeds(dir, &["analyze", &tables]);
+        let cluster = dir.join(&tables).join("received/run=capture/cluster=1");
+        let part = cluster.join(format!("part-0.{form}"));
+        let bytes = fs::read(&part).expect("a part");
+        let refused = |words: &[&str]| {
+            for args in [&["analyze", &tables][..], &["query", &tables, "SELECT COUNT(*) FROM received"]] {
+                refuses(dir, args, 1, words);
+            }
+        };
+        fs::write(cluster.join(format!("part-1.{form}")), &bytes).expect("writable");
+        refused(&["part-1.", "tables.json does not list it"]);
+        fs::remove_file(cluster.join(format!("part-1.{form}"))).expect("removable");
+        fs::remove_file(&part).expect("removable");
+        refused(&["part-0.", "it is missing"]);
+        succeeds(dir, &["-q", "analyze", &tables, "--no-verify"]);
+        fs::write(&part, &bytes).expect("writable");
+        let index = dir.join(&tables).join("tables.json");
+        let text = fs::read_to_string(&index).expect("text");
+        fs::write(&index, text.replacen("\"run\": \"capture\"", "\"run\": \"captura\"", 1)).expect("writable");
+        refused(&["tables.json: its content is not what was written"]);
+        fs::write(&index, text).expect("writable");
+        assert_eq!(succeeds(dir, &["analyze", &tables]), whole);
+    }
+}
+
 #[test]
 fn changed_files_are_refused_by_name_and_read_if_wanted() {
     let folder = folder();
@@ -169,6 +224,7 @@ fn changed_files_are_refused_by_name_and_read_if_wanted() {
     fs::write(&path, bytes).expect("writable");
     let words = ["received.parquet: its content is not what was written (sha256 ", "the manifest says ", "--no-verify"];
     refuses(dir, &["analyze", "s/queue=olaf,seed=1"], 1, &words);
+    refuses(dir, &["diagnose", "s/queue=olaf,seed=1"], 1, &words);
     refuses(dir, &["analyze", "s"], 1, &words);
     assert!(text(&pktgen(dir, &["report", "s"]).stdout).starts_with("INVALID: 1 of 2 runs"));
     assert!(fs::read_to_string(dir.join("s/report.md")).expect("a report").contains(words[0]));

@@ -118,6 +118,17 @@ fn damage_is_named_and_nothing_is_left() {
             refuses(dir, &[input, "-o", out], &words.iter().map(String::as_str).collect::<Vec<_>>());
         }
     }
+    let head = "t_ps,cluster,worker,seq,bytes,values\n1,0,0,0,";
+    for (row, words) in [
+        ("76,1 2 3 4 5 6", &["6 values need a frame of ", "and it says 76"][..]),
+        (",0.5;;1", &["column \"values\": \"\" is not a finite number"]),
+    ] {
+        fs::write(dir.join("row.csv"), format!("{head}{row}\n")).expect("writable");
+        refuses(dir, &["row.csv", "-o", "t.parquet"], words);
+    }
+    fs::write(dir.join("row.csv"), format!("{head},1;1e-50;2;\n")).expect("writable");
+    let said = succeeds(dir, &["trace", "convert", "row.csv", "-o", "row.parquet"]);
+    assert!(said.contains("to 32 bits: 1 of the numbers"), "{said}");
     refuses(dir, &["notes.txt", "-o", "t.parquet", "--format", "tsv"], &["--format", "there is no importer \"tsv\""]);
     refuses(dir, &["updates.csv", "-o", "t.parquet", "--wire", "olav"], &["--wire", "did you mean \"olaf\""]);
     refuses(dir, &["updates.csv", "-o", "t.parquet", "--split", "1B"], &["--split", "76 B to 9036 B"]);

@@ -121,6 +121,13 @@ impl Workload for Dense {
 fn model(section: &mut Section) -> Result<(String, u64, f64)> {
     let Model { model: name, parameters, scale } = Model::read(section)?;
     let sparse = sparse::models::MODELS.iter().find(|model| model.name() == name).and_then(|model| model.facts());
+    let takes = sparse.is_none() && find(MODELS, "model", &name, &section.place("model"))?.needs_parameters();
+    if parameters.is_some() && !takes {
+        return Err(Error::config(format!(
+            "{}: model \"{name}\" has a number of its own; leave it out, or set workload.model = \"custom\"",
+            section.place("parameters")
+        )));
+    }
     if let Some(facts) = sparse {
         let elements = scaled(facts.parameters, scale);
         return Ok((name, elements, f64::from(facts.pairs) / facts.parameters as f64));

@@ -63,13 +63,13 @@ settings! {
         /// How rewards come about.
         reward: bool = "normal" of [("normal", false, "independent draws"), ("learning", true, "a curve with noise")];
         /// Their standard deviation.
-        reward_deviation: f64 = 1.0 in 0.0.., "a deviation is not negative";
+        reward_deviation: f64 = 1.0 in 0.0..=1e30, "a deviation is not negative, and rewards are f32";
         /// Mean of independent draws.
-        reward_mean: f64 = 0.0;
+        reward_mean: f64 = 0.0 in -1e30..=1e30, "rewards are f32";
         /// Where the curve begins.
-        reward_start: f64 = (-200.0);
+        reward_start: f64 = (-200.0) in -1e30..=1e30, "rewards are f32";
         /// Where the curve leads.
-        reward_end: f64 = 200.0;
+        reward_end: f64 = 200.0 in -1e30..=1e30, "rewards are f32";
     }
 }
 

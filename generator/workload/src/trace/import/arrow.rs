@@ -56,7 +56,10 @@ impl Importer for Arrow {
             let mut file = File::open(input).map_err(Error::io("open", input))?;
             let mut begin = [0; MAGIC.len()];
             let is_file = file.read_exact(&mut begin).is_ok() && begin == MAGIC;
-            check(&mut file, input, is_file)?;
+            if !check(&mut file, input, is_file)? {
+                let told = format!("{}: no end marker; it may lack its last batches", input.display());
+                notes.insert("end".to_owned(), told);
+            }
             file.rewind().map_err(Error::io("read", input))?;
             let gave_up = || damaged("its messages contradict each other".into());
             let (schema, mut batches): (_, Box<dyn Iterator<Item = _>>) = match is_file {
@@ -82,11 +85,11 @@ impl Importer for Arrow {
     }
 }
 
-/// Refuses a file whose messages claim more than it holds, and what is compressed.
-fn check(file: &mut File, path: &Path, is_file: bool) -> Result<()> {
+/// Refuses a file whose messages claim more than it holds, and what is compressed; returns whether its end shows that it is whole.
+fn check(file: &mut File, path: &Path, is_file: bool) -> Result<bool> {
     let length = file.metadata().map_err(Error::io("read", path))?.len();
     let mut checked = Checked { file, path, length };
-    if is_file { checked.blocks() } else { checked.messages() }
+    if is_file { checked.blocks().map(|()| true) } else { checked.messages() }
 }
 
 /// A file that is held against what it says.
@@ -150,7 +153,8 @@ impl Checked<'_> {
     }
 
     /// A stream: one message after the other.
-    fn messages(&mut self) -> Result<()> {
+    /// Returns whether the stream has its end marker.
+    fn messages(&mut self) -> Result<bool> {
         let mut at = 0;
         while at < self.length {
             let left = self.length - at;
@@ -159,7 +163,7 @@ impl Checked<'_> {
             let Some(size) = word.get(before - 4..before) else { return self.damaged(at, "it ends within a message") };
             let size = i32::from_le_bytes([size[0], size[1], size[2], size[3]]);
             if size == 0 {
-                return Ok(());
+                return Ok(true);
             }
             let left = left - before as u64;
             let claim = u64::try_from(size).ok().filter(|size| *size <= left.min(HEAD_MAX));
@@ -173,7 +177,7 @@ impl Checked<'_> {
             }
             at += before as u64 + size + body;
         }
-        Ok(())
+        Ok(false)
     }
 
     /// How long the body of a message at `at` is, by its head.

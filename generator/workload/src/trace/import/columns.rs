@@ -12,7 +12,7 @@ use crate::arrow::datatypes::{
 };
 
 use super::sink::Sink;
-use super::{Altered, Notes, frame_for};
+use super::{Altered, Notes, check_room, frame_for};
 use crate::trace::schema::{accept_version, trace_schema};
 use crate::workload::Update;
 use crate::{Error, Result};
@@ -41,6 +41,10 @@ pub(super) fn strangers(schema: &Schema, input: &Path) -> Result<Vec<String>> {
         ));
     }
     let ours = trace_schema();
+    let twice = |name: &&String| names.iter().filter(|other| other == name).count() > 1;
+    if let Some(name) = names.iter().filter(|name| ours.field_with_name(name).is_ok()).find(twice) {
+        return Err(Error::data(input, format!("it has column \"{name}\" twice; keep one")));
+    }
     Ok(names.into_iter().filter(|name| ours.field_with_name(name).is_err()).collect())
 }
 
@@ -192,7 +196,10 @@ impl Rows {
         };
         let mut is_sized = false;
         let bytes = match whole("bytes", optional(&columns.bytes))? {
-            Some(bytes) => bytes,
+            Some(bytes) => {
+                check_room(bytes, keys.len(), values.len()).map_err(|why| format!("row {row}: {why}"))?;
+                bytes
+            }
             None => {
                 is_sized = keys.is_empty() && values.is_empty();
                 frame_for(keys.len(), values.len(), self.bytes).map_err(|why| format!("row {row}: {why}"))?

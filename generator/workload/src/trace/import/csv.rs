@@ -9,7 +9,7 @@ use std::str::FromStr;
 use csv::{ReaderBuilder, StringRecord, Trim};
 
 use super::sink::Sink;
-use super::{Altered, ImportOptions, Importer, Notes, frame_for};
+use super::{Altered, ImportOptions, Importer, Notes, check_room, frame_for};
 use crate::registry::Named;
 use crate::workload::Update;
 use crate::{Error, Result};
@@ -63,7 +63,7 @@ fn rows(input: &Path, bytes: u32, sink: &mut Sink, notes: &mut Notes) -> Result<
         let record = record.map_err(|e| Error::data(input, e.to_string()))?;
         let line = record.position().map_or(0, csv::Position::line);
         let (update, keys, values) = columns
-            .update(&record, bytes, &mut next_seq)
+            .update(&record, bytes, (&mut next_seq, &altered))
             .map_err(|what| Error::data(input, format!("line {line} (row {row}): {what}")))?;
         let is_sized = columns.places[3].is_none_or(|place| record[place].is_empty());
         altered.sized += u64::from(is_sized && keys.is_empty() && values.is_empty());
@@ -125,7 +125,7 @@ impl Columns {
         &self,
         record: &StringRecord,
         bytes: u32,
-        next_seq: &mut HashMap<u32, u32>,
+        (next_seq, altered): (&mut HashMap<u32, u32>, &Altered),
     ) -> Result<(Update, Vec<u64>, Vec<f32>), String> {
         // Values without names are as many as a row has.
         let (named, unnamed) = (self.names.len(), self.wide == Some(self.names.len()));
@@ -140,8 +140,10 @@ impl Columns {
         let keys: Vec<u64> = list(keys).map(|text| whole("keys", text, u64::MAX)).collect::<Result<_, _>>()?;
         let worker = whole("worker", worker, u32::MAX)?;
         let values: Vec<f32> = match self.wide {
-            Some(from) => record.iter().skip(from).map(|text| real("values", text)).collect::<Result<_, _>>()?,
-            None => list(values).map(|text| real("values", text)).collect::<Result<_, _>>()?,
+            Some(from) => {
+                record.iter().skip(from).map(|text| real("values", text, altered)).collect::<Result<_, _>>()?
+            }
+            None => list(values).map(|text| real("values", text, altered)).collect::<Result<_, _>>()?,
         };
         let seq = match self.places[2] {
             Some(_) => whole("seq", seq, u32::MAX)?,
@@ -159,18 +161,28 @@ impl Columns {
             seq,
             bytes: match own {
                 "" => frame_for(keys.len(), values.len(), bytes).map_err(|why| format!("column \"values\": {why}"))?,
-                own => whole("bytes", own, u32::MAX)?,
+                own => {
+                    let own = whole("bytes", own, u32::MAX)?;
+                    check_room(own, keys.len(), values.len())?;
+                    own
+                }
             },
-            reward: if reward.is_empty() { None } else { Some(real("reward", reward)?) },
+            reward: if reward.is_empty() { None } else { Some(real("reward", reward, altered)?) },
             iteration: if iteration.is_empty() { None } else { Some(whole("iteration", iteration, u32::MAX)?) },
         };
         Ok((update, keys, values))
     }
 }
 
-/// The numbers of a cell.
+/// The numbers of a cell. Semicolons have a number on either side; spaces may be several.
 fn list(cell: &str) -> impl Iterator<Item = &str> {
-    cell.split([' ', ';', '\t']).filter(|text| !text.is_empty())
+    let is_one = cell.contains(';');
+    let places =
+        cell.strip_suffix(';').unwrap_or(cell).split(';').map(str::trim).filter(move |text| is_one || !text.is_empty());
+    places.flat_map(|text| {
+        let empty = text.is_empty().then_some("");
+        empty.into_iter().chain(text.split([' ', '\t']).filter(|text| !text.is_empty()))
+    })
 }
 
 fn lacking(names: &[String]) -> String {
@@ -187,9 +199,12 @@ fn whole<T: FromStr + std::fmt::Display>(column: &str, text: &str, most: T) -> R
     text.parse().map_err(|_| format!("column \"{column}\": \"{text}\" is not a whole number from 0 to {most}"))
 }
 
-/// A number of 32 bits.
-fn real(column: &str, text: &str) -> Result<f32, String> {
+/// A number of 32 bits; one that is 0 there and not in the file counts as rounded.
+fn real(column: &str, text: &str, altered: &Altered) -> Result<f32, String> {
     let value: Option<f32> = text.parse().ok().filter(|value: &f32| value.is_finite());
+    if value == Some(0.0) && text.parse() != Ok(0.0f64) {
+        altered.rounded.set(altered.rounded.get() + 1);
+    }
     value.ok_or_else(|| format!("column \"{column}\": \"{text}\" is not a finite number of 32 bits"))
 }
 

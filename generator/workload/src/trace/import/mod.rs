@@ -204,6 +204,17 @@ fn frame_for(keys: usize, values: usize, bytes: u32) -> Result<u32, String> {
     }
 }
 
+/// Refuses a frame of `bytes` that has no room for `values`. Pairs with keys are cut into frames.
+fn check_room(bytes: u32, keys: usize, values: usize) -> Result<(), String> {
+    let needed = HEAD + UPDATE_HEAD + 4 * values;
+    if keys > 0 || values == 0 || bytes as usize >= needed {
+        return Ok(());
+    }
+    Err(format!(
+        "column \"bytes\": {values} values need a frame of {needed} bytes, and it says {bytes}; leave the column out, or give {needed} or more"
+    ))
+}
+
 /// Counts as words, largest kinds first as they are given: `3 ack, 1 result`; none if all are 0.
 fn counted<'a>(counts: impl IntoIterator<Item = (&'a str, u64)>) -> Option<String> {
     let some: Vec<_> = counts.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{n} {what}")).collect();

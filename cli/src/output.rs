@@ -1,0 +1,60 @@
+//! Files that commands write where the user says.
+
+use std::path::{Path, PathBuf};
+
+use pktgen_core::record::digest::FileDigests;
+use pktgen_core::{Error, Result};
+
+/// Files of folders that other commands read, with what makes a folder one.
+const INDEXES: [&str; 3] = ["manifest.json", "sweep.json", "tables.json"];
+
+/// What an index lists of its folder.
+#[derive(serde::Deserialize)]
+struct Listed {
+    #[serde(default)]
+    files: FileDigests,
+}
+
+/// Refuses to write to `path` if it is a file of a run dir, a sweep or a folder of tables: its records would be lost.
+pub(crate) fn check_output(path: &Path) -> Result<()> {
+    let name = path.file_name().unwrap_or_default();
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    for index in INDEXES {
+        let listed = || {
+            let text = std::fs::read(folder.join(index)).ok()?;
+            serde_json::from_slice::<Listed>(&text).ok()
+        };
+        let is_one = |listed: Listed| {
+            INDEXES.iter().any(|own| name == *own) || listed.files.contains_key(&*name.to_string_lossy())
+        };
+        if listed().is_some_and(is_one) {
+            return Err(Error::config(format!(
+                "{}: it is a file of the run or sweep in {}, which would be lost; choose another name or folder",
+                path.display(),
+                folder.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_runs_are_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| check_output(&dir.path().join(name)).map_err(|error| error.to_string());
+        assert!(["manifest.json", "sent.parquet", "x.html"].iter().all(|name| at(name).is_ok()), "no run");
+        let text = r#"{"files": {"sent.parquet": {"bytes": 1, "sha256": "00"}}}"#;
+        std::fs::write(dir.path().join("manifest.json"), text).unwrap();
+        for name in ["manifest.json", "sweep.json", "sent.parquet"] {
+            assert!(at(name).unwrap_err().contains("choose another name"), "{name}");
+        }
+        assert!(at("report.html").is_ok() && at("own.parquet").is_ok());
+    }
+}
