@@ -10,13 +10,13 @@ settings! {
     /// The plain keys of `[calibrate]`.
     #[derive(Debug, Clone, Copy)]
     pub struct CalibrateKeys {
-        /// Runs of each setting and point, with the same seeds everywhere: those of the sweep, and the ones that follow.
+        /// Runs per setting and point, with the same seeds everywhere: those of the sweep, then the following ones.
         seeds: u32 = 5 in 1..=1000, "two tell how much runs differ";
-        /// Most settings that are run.
+        /// Maximum number of settings that are run.
         settings: u32 = 200 in 1..=100_000;
-        /// Share of a target's value by which the experiment may differ from what it stands for, whatever its settings.
+        /// Model discrepancy: share of a target's value by which the experiment may differ from the real system at any setting.
         discrepancy: f64 = 0.001 in 0.0..1.0;
-        /// The ranges are filled evenly to the end, for comparison: emulators do not say where to look.
+        /// Fills the ranges evenly to the end instead of following emulators; for comparison.
         evenly: bool = false;
     }
 }

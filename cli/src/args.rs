@@ -61,8 +61,8 @@ pub(crate) struct Args {
 }
 
 const EXITS: &str = "\
-Exit codes: 0 fine; 1 ran, but the run is invalid or the verdict is worse, or a file could not be\n\
-written; 2 usage or configuration; 3 this host cannot (the message names the remedy).\n\
+Exit codes: 0 success; 1 the run is invalid, the verdict is worse, or a file could not be written;\n\
+2 usage or configuration; 3 not possible on this host (the message names the remedy).\n\
 Quantities: 40Gbps, 0.8Mbps; 1.5us, 100ms; 2048bit, 256B, 8KiB.";
 
 /// Values of `--age`, with their help.
@@ -80,19 +80,19 @@ pub(crate) struct Common {
     /// Print results as JSON, one object per line, on stdout
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Print more about what is done (twice: much more)
+    /// Print more details (-vv: many more)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The main job in one command: Olaf against FIFO on OLAF's Table 1, no root, no hardware
+    /// Compare Olaf with FIFO on OLAF's Table 1, in one command; needs neither root nor hardware
     Demo(Demo),
     /// Make, scale and inspect traces
     #[command(subcommand)]
     Trace(Trace),
-    /// Run an experiment: every point of its sweep becomes a run dir, then a report
+    /// Run an experiment: one run dir per run of its sweep, then a report
     Replay(Replay),
     /// Run the software device of an experiment between two interfaces, until Ctrl-C
     Target(Target),
@@ -100,48 +100,48 @@ pub(crate) enum Command {
     Capture(Capture),
     /// Steer a run in progress that was started with --control: pause, rate, stop (docs/control.md)
     Control(Control),
-    /// Show runs in a browser, finished and in progress, to look only: a local web page (docs/serve.md)
+    /// Show finished runs and runs in progress on a local, read-only web page (docs/serve.md)
     Serve(WebView),
-    /// Join the shards of a sweep, or the run dirs of workers, device and server into one whose balance closes
+    /// Merge the shards of a sweep, or the run dirs of a run's workers, device and server
     Merge(Merge),
-    /// Metrics of run dirs, of captures (pcap, pcapng), or of tables made of them
+    /// Compute metrics of run dirs, of captures (pcap, pcapng), or of tables made from captures
     Analyze(Box<Analyze>),
-    /// SQL over run dirs, sweeps and captures: one SELECT over documented tables, in bounded memory (docs/query.md)
+    /// Query run dirs, sweeps and captures by SQL: one SELECT over documented tables, in bounded memory (docs/query.md)
     Query(Query),
-    /// Streams, metrics and verdict of runs as lines that two versions are compared by
+    /// Print streams, metrics and verdict of runs as lines, to compare versions of pktgen (docs/dump.md)
     Dump(Dump),
-    /// Reports from run dirs: html, markdown, json; with --baseline or several RUNs, which is better
+    /// Write reports of run dirs (HTML, Markdown, JSON), or compare runs (--baseline, or several RUNs)
     #[command(visible_alias = "compare")]
     Report(Report),
-    /// Metrics of runs over time, from a file that report --history wrote, and where they changed
+    /// Show metrics over time and their change points, from a file written by report --history
     History(History),
-    /// Where to aggregate, how to wire, which way to route
+    /// Plan where to aggregate, how to wire and how to route
     #[command(subcommand)]
     Place(Place),
-    /// Formal check of a configuration by an SMT solver: does a property hold for every behaviour? (OLAF §6)
+    /// Check by an SMT solver whether a property holds for every behaviour of a configuration (OLAF §6)
     Verify(Verify),
-    /// Conformance of a device: every clause of its protocol, with the packets that prove the verdict (docs/certify.md)
+    /// Test a device's conformance to its protocol, clause by clause, with packets as evidence (docs/certify.md)
     Certify(Certify),
-    /// Settings under which runs of an experiment come out as measured or published ones do, with their intervals (docs/calibrate.md)
+    /// Fit settings of an experiment to measured or published values, with intervals (docs/calibrate.md)
     Calibrate(Calibrate),
-    /// What this host can do, why not, and the remedy; changes nothing and sends nothing
+    /// Check what this host can do, with cause and remedy of what it cannot; changes nothing, sends nothing
     Doctor(Doctor),
-    /// The transport and settings with which this host sends fastest on an interface, or keeps deadlines best (docs/tune.md)
+    /// Find the transport and settings that send fastest on an interface, or keep deadlines best (docs/tune.md)
     Tune(Tune),
-    /// An experiment and a profile for a device, checked, in a folder: asks on a terminal, takes flags in scripts (docs/init.md)
+    /// Write a checked experiment and profile for a device: asks on a terminal, takes flags in scripts (docs/init.md)
     Init(Init),
-    /// Why nothing, too little or wrong sums came back in a run: causes with their evidence, and where time went (docs/diagnose.md)
+    /// Find the cause of missing or wrong results of a run, with evidence, and where time went (docs/diagnose.md)
     Diagnose(Diagnose),
-    /// Profiles of hardware: list, compatibility with an experiment, configuration of the control plane
+    /// Work with hardware profiles: list them, check experiments, print control-plane configurations, compare captures
     #[command(subcommand)]
     Device(Device),
-    /// A Wireshark dissector of every wire format, as a Lua file: pktgen dissector > pktgen.lua
+    /// Print a Wireshark dissector of all wire formats, as Lua: pktgen dissector > pktgen.lua
     Dissector(Dissector),
-    /// Available components: formats, importers, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, placers, properties
+    /// List available components: formats, importers, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, placers, properties
     List(List),
-    /// Definition, unit, labels and direction of a metric, a column, a code or a name of pktgen list
+    /// Explain a metric, a column, a code or a name of pktgen list: definition, unit, labels, direction
     Explain(Explain),
-    /// Completions of a shell, or man pages, as files
+    /// Write shell completions or man pages
     #[command(hide = true)]
     Completions(Completions),
 }
@@ -158,9 +158,9 @@ pub(crate) struct Demo {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Experiment {
-    /// Experiment file (TOML), or a built-in experiment by its name (pktgen list configs)
+    /// Experiment file (TOML), or name of a built-in experiment (pktgen list configs)
     pub(crate) experiment: PathBuf,
-    /// Override a key, for example --set target.slots=16 (repeatable; wins over file and environment)
+    /// Override a key, for example --set target.slots=16 (repeatable; takes precedence over file and environment)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -177,26 +177,26 @@ pub(crate) struct Replay {
     /// Print the resolved configuration of the first run and stop
     #[arg(long)]
     pub(crate) print_config: bool,
-    /// Send nothing: print what would be sent, first frames decoded, how fast, and what should come back
+    /// Send nothing; print the first frames decoded, their rates, and the expected results
     #[arg(long, conflicts_with_all = ["find_rate", "shard", "role", "print_config"])]
     pub(crate) dry_run: bool,
-    /// With --dry-run: frames of each kind to show
+    /// With --dry-run: number of frames of each kind to print
     #[arg(long, value_name = "N", default_value_t = 3, requires = "dry_run")]
     pub(crate) frames: u16,
-    /// Runs at the same time, 1 to 1024 [default: one per core]
+    /// Parallel runs, 1 to 1024 [default: one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
-    /// Only run; make no report
+    /// Write no report
     #[arg(long)]
     pub(crate) no_report: bool,
-    /// Only this part of a run; pktgen target and pktgen capture are the others, or hardware is
+    /// Run only this part; pktgen target and pktgen capture run the others, or hardware replaces them
     #[arg(long, value_parser = ["workers"])]
     pub(crate) role: Option<String>,
-    /// Only this run of the experiment's sweep, by its folder's name
+    /// Run only this run of the sweep (the name of its folder)
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
-    /// Only every N-th run of the sweep, from the I-th on, as 3/16; run again with the same --out it keeps what is
-    /// finished; pktgen merge joins the shards (docs/sharding.md)
+    /// Run only every N-th run of the sweep, starting at the I-th, as 3/16; a repeat with the same --out keeps finished
+    /// runs; pktgen merge joins the shards (docs/sharding.md)
     #[arg(long, value_name = "I/N", requires = "out", conflicts_with_all = ["role", "run", "find_rate"])]
     pub(crate) shard: Option<Shard>,
     #[command(flatten)]
@@ -207,7 +207,7 @@ pub(crate) struct Replay {
     pub(crate) find: FindRate,
     #[command(flatten)]
     pub(crate) launch: AllowLaunch,
-    /// Start runs although hardware did not pass a probe, or was not probed (docs/launch.md)
+    /// Start runs even if hardware failed its probe or was not probed (docs/launch.md)
     #[arg(long)]
     pub(crate) no_probe: bool,
 }
@@ -218,13 +218,13 @@ pub(crate) struct Serve {
     /// Folder for the run dir; must be new or empty [default: runs/NAME-N]
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
-    /// Which run of the experiment's sweep, by its folder's name
+    /// Run of the experiment's sweep, by the name of its folder
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
-    /// End when nothing came for so long, as 2s; before the first frame not before 60s
+    /// End after this time without a frame, as 2s; before the first frame at least 60s
     #[arg(long, value_name = "SPAN")]
     pub(crate) idle: Option<Span>,
-    /// End after so long, as 60s
+    /// End after this time, as 60s
     #[arg(long = "for", value_name = "SPAN")]
     pub(crate) most: Option<Span>,
     #[command(flatten)]
@@ -233,21 +233,21 @@ pub(crate) struct Serve {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Merge {
-    /// Folders of a sweep's shards; or run dirs of a run's parts: workers (of all ranks), device and, where there is one,
-    /// server. In any order
+    /// Folders of a sweep's shards, or run dirs of a run's parts (workers of all ranks, device, server if any), in any
+    /// order
     #[arg(required = true)]
     pub(crate) parts: Vec<PathBuf>,
-    /// Folder for the whole; must be new or empty
+    /// Folder for the merged result; must be new or empty
     #[arg(short, long)]
     pub(crate) out: PathBuf,
-    /// Of parts of different hosts: how far the wall clocks of two of them are apart at most, as 1us under PTP [default: as
-    /// the hosts' kernels say; where one does not know it, one-way ages are withheld]
+    /// Parts of different hosts: maximum difference of any two wall clocks, as 1us under PTP [default: as reported by
+    /// the kernels; without a report, one-way ages are withheld]
     #[arg(long, value_name = "SPAN")]
     pub(crate) clock_error: Option<Span>,
-    /// Of shards: join what there is, and say in the result and its reports that it is incomplete
+    /// Shards: merge an incomplete set; the result and its reports are marked as incomplete
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Accept files whose digests do not match; the result says so
+    /// Accept files whose digests do not match; noted in the result
     #[arg(long)]
     pub(crate) no_verify: bool,
 }
@@ -255,19 +255,19 @@ pub(crate) struct Merge {
 /// How fast a replay is, and how often: keys of the experiment in other words (`commands/tempo.rs`).
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct Tempo {
-    /// F times as fast as the experiment says, as 2.0 or 0.0000002 (schedule.speed)
+    /// Speed-up factor of the experiment's schedule, as 2.0 or 0.0000002 (schedule.speed)
     #[arg(long, value_name = "F", conflicts_with_all = ["rate", "pps", "top"])]
     pub(crate) speed: Option<String>,
     /// Mean rate of the whole run, as 10Gbps (schedule.offered)
     #[arg(long, value_name = "RATE", conflicts_with_all = ["pps", "top"])]
     pub(crate) rate: Option<String>,
-    /// Mean packets per second of the whole run, as 2M, 100k, 1 or 0.5 (schedule.pps)
+    /// Mean packet rate of the whole run, in packets/s, as 2M, 100k, 1 or 0.5 (schedule.pps)
     #[arg(long, value_name = "N", conflicts_with = "top")]
     pub(crate) pps: Option<String>,
     /// As fast as possible, for real-time transports (transport.pacing = "top")
     #[arg(long)]
     pub(crate) top: bool,
-    /// Passes of the workload; 0: until something else ends the run (workload.repeat)
+    /// Passes over the workload; 0: unlimited, until something else ends the run (workload.repeat)
     #[arg(long = "loop", value_name = "N")]
     pub(crate) passes: Option<u32>,
 }
@@ -284,29 +284,29 @@ pub(crate) enum Trace {
         /// Seed [default: the experiment's, or 1]
         #[arg(long)]
         seed: Option<u64>,
-        /// Keep the gradients too
+        /// Include gradients
         #[arg(long)]
         values: bool,
     },
-    /// Other sizes and rates of a trace; keeps each worker's gap distribution and correlation
+    /// Scale size and rate of a trace; keeps each worker's gap distribution and correlation
     Scale(Scale),
     /// Print the contents of a trace
     Info {
         /// Trace to read
         input: PathBuf,
     },
-    /// Check a trace; of two, check that scaling kept the statistics (docs/traces.md)
+    /// Check a trace; given two, check that scaling preserved the statistics (docs/traces.md)
     #[command(
-        after_help = "Exit codes: 0 nothing is wrong, or all properties were kept; 1 a property was not kept; 2 a file is no\n\
-                            sound trace."
+        after_help = "Exit codes: 0 valid, or all properties were preserved; 1 a property was not preserved; 2 a file is\n\
+                            not a valid trace."
     )]
     Check {
         /// Trace to read
         input: PathBuf,
-        /// The trace that was made of it
+        /// Scaled trace, made from INPUT
         scaled: Option<PathBuf>,
     },
-    /// Make a trace of files of other tools: CSV, Arrow, Parquet, captures, execution traces (docs/import.md)
+    /// Convert files of other tools to a trace: CSV, Arrow, Parquet, captures, execution traces (docs/import.md)
     Convert(Convert),
 }
 
@@ -314,7 +314,7 @@ pub(crate) enum Trace {
 #[command(after_help = CAPTURE_EXITS)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["experiment", "iface"]))]
 pub(crate) struct Capture {
-    /// Experiment whose parameter server this is (TOML; see configs/)
+    /// Experiment whose parameter server to run (TOML; see configs/)
     pub(crate) experiment: Option<PathBuf>,
     /// Override a key of the experiment (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE", requires = "experiment")]
@@ -330,41 +330,41 @@ pub(crate) struct Capture {
 const CAPTURE_EXITS: &str = "\
 With --iface the run dir holds manifest.json and frames.arrows, an Arrow IPC stream (t_recv_ps, stamp_ns, len, bytes);\n\
 with an EXPERIMENT it is the server's part of a run, for pktgen merge.\n\
-Without --count, --for and --idle, Ctrl-C ends it. Exit codes: 0 every frame is there; 1 frames were lost, and the\n\
-manifest says how many and where, or none came (--idle); 2 usage; 3 this host cannot.";
+Without --count, --for and --idle, Ctrl-C ends it. Exit codes: 0 all frames were recorded; 1 frames were lost (the\n\
+manifest has number and place), or none arrived (--idle); 2 usage; 3 not possible on this host.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Analyze {
-    /// Run dirs, or folders of them; or captures at the server (pcap, pcapng, plain or packed by gzip or Zstandard; files, pipes, or -
+    /// Run dirs, or folders of them; captures at the server (pcap, pcapng, plain, gzip or Zstandard; files, pipes, or -
     /// for standard input); or tables
     #[arg(required_unless_present = "sent")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Recover run dirs of killed runs first: their streams become Parquet up to the last whole batch
+    /// Recover run dirs of killed runs first: convert their streams to Parquet up to the last whole batch
     #[arg(long)]
     pub(crate) recover: bool,
-    /// Read files that were changed since they were written; the output says so
+    /// Read files that were changed since they were written; noted in the output
     #[arg(long)]
     pub(crate) no_verify: bool,
-    /// Write the metrics as a Parquet table too
+    /// Also write the metrics as a Parquet table
     #[arg(long)]
     pub(crate) table: Option<PathBuf>,
-    /// Only this metric (repeatable); * stands for anything, as 'aom_*'
+    /// Only this metric (repeatable); * is a wildcard, as 'aom_*'
     #[arg(long = "metric", value_name = "NAME")]
     pub(crate) metrics: Vec<String>,
-    /// Print the lines of single clusters, workers and bins, too; --json always does
+    /// Also print the lines of single clusters, workers and bins, as --json always does
     #[arg(long)]
     pub(crate) all: bool,
-    /// List the packets of a run that are not what they should be, and what they should have been, in place of numbers
+    /// List wrong packets of a run with their expected content, instead of metrics
     #[arg(long)]
     pub(crate) wrong: bool,
-    /// How many of them are listed
+    /// Maximum number of wrong packets to list
     #[arg(long, value_name = "N", default_value_t = 20, requires = "wrong")]
     pub(crate) most: usize,
-    /// Whose generation time an aggregate has for its Age-of-Model
+    /// Member whose generation time counts as that of an aggregate, for its Age-of-Model
     #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
     pub(crate) age: AgeOf,
-    /// MiB of memory: of a run all that its analysis may take [default: half of the machine's], of a capture the numbers that are
-    /// held [default: 256]; more numbers go to a temporary file, and a run whose packets do not fit is refused
+    /// Memory limit in MiB: of a run, for its whole analysis [default: half of the machine's]; of a capture, for the
+    /// numbers held [default: 256]. More numbers go to a temporary file; a run whose packets do not fit is refused
     #[arg(long, value_name = "MIB")]
     pub(crate) memory: Option<u32>,
     #[command(flatten)]
@@ -375,35 +375,35 @@ pub(crate) struct Analyze {
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Captures")]
 pub(crate) struct CaptureFlags {
-    /// Capture where workers send (repeatable): what is missing, latency, and ages from the first generation on
+    /// Capture at the workers (repeatable); adds losses, latency, and ages from the first generation on
     #[arg(long, value_name = "FILE")]
     pub(crate) sent: Vec<PathBuf>,
-    /// Wire format of all UDP packets [default: what ports and headers say]
+    /// Wire format of all UDP packets [default: detected from ports and headers]
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<String>,
-    /// From when generation times count: a run dir, or ns since 1970 [default: what the files note]
+    /// Origin of generation times: a run dir, or ns since 1970 [default: as noted in the files]
     #[arg(long, value_name = "RUN|NS")]
     pub(crate) anchor: Option<String>,
-    /// What the server's clock shows more than the senders', as 12us or -3ms; 0s if PTP holds them together [default: estimated
-    /// from acknowledgements]
+    /// Offset of the server's clock from the senders', as 12us or -3ms; 0s under PTP [default: estimated from
+    /// acknowledgements]
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
     pub(crate) offset: Option<String>,
-    /// How far --offset may be wrong
+    /// Uncertainty of --offset
     #[arg(long, value_name = "SPAN", default_value = "0s", requires = "offset")]
     pub(crate) offset_error: Span,
-    /// The device only forwards: what is missing was lost
+    /// The device only forwards: missing updates count as lost
     #[arg(long)]
     pub(crate) forwards: bool,
     /// Write the updates as tables, partitioned by run and cluster, into this folder; must be new or empty
     #[arg(long, value_name = "DIR")]
     pub(crate) tables: Option<PathBuf>,
-    /// Form of the tables
+    /// Format of the tables
     #[arg(long, value_name = "FORM", default_value = "parquet", value_parser = ["parquet", "arrow"], requires = "tables")]
     pub(crate) form: String,
-    /// Name of the run in the tables [default: that of the first file]
+    /// Name of the run in the tables [default: the first file's name]
     #[arg(long, value_name = "NAME", requires = "tables")]
     pub(crate) run: Option<String>,
-    /// Only the clusters of one part of several, as 3/16; pktgen merge joins the tables of all parts
+    /// Only the clusters of part I of N, as 3/16; pktgen merge joins the tables of all parts
     #[arg(long, value_name = "I/N", requires = "tables")]
     pub(crate) shard: Option<Shard>,
 }
@@ -414,39 +414,39 @@ pub(crate) struct Report {
     /// Run dirs or folders of run dirs; several are compared and ranked
     #[arg(value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Where to write; the extension chooses the format (.html, .md, .json; of comparisons also .xml for JUnit)
-    /// [default: report.* or compare.* beside the runs]
+    /// Output file; its extension selects the format (.html, .md, .json; of comparisons also .xml for JUnit) [default:
+    /// report.* or compare.* beside the runs]
     #[arg(short, long)]
     pub(crate) out: Vec<PathBuf>,
-    /// Say whether the runs are better or worse than these, paired by labels and seed
+    /// Compare with these runs, paired by labels and seed: better or worse
     #[arg(long, value_name = "OLD", conflicts_with = "print_rules")]
     pub(crate) baseline: Option<PathBuf>,
     /// Rules of a comparison (TOML): metric, direction, tolerance [default: built-in ones]
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Option<PathBuf>,
-    /// Print the rules and stop
+    /// Print the rules and exit
     #[arg(long)]
     pub(crate) print_rules: bool,
-    /// Exit 1 also if the comparison cannot tell
+    /// Exit with 1 also if the verdict is "cannot tell"
     #[arg(long, requires = "baseline")]
     pub(crate) strict: bool,
-    /// Append a line about the runs to this file (JSON lines), once; without RUN, show it
+    /// Append a line about the runs to this file (JSON lines), once; without RUN, print the file
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
     /// Also write every plot to a file in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Format of those files; may be given twice [default: both]
+    /// Format of the plots; may be given twice [default: both]
     #[arg(long, value_name = "FORMAT", value_parser = ["svg", "png"], requires = "plots")]
     pub(crate) plots_format: Vec<String>,
-    /// Read files that were changed since they were written; the output says so
+    /// Read files that were changed since they were written; noted in the output
     #[arg(long)]
     pub(crate) no_verify: bool,
-    /// Whose generation time an aggregate has for its Age-of-Model
+    /// Member whose generation time counts as that of an aggregate, for its Age-of-Model
     #[arg(long, value_name = "MEMBER", default_value = AgeOf::default().name(), value_parser = ages())]
     pub(crate) age: AgeOf,
-    /// MiB of memory that the analysis of runs may take [default: half of the machine's]; numbers that do not fit go to a temporary
-    /// file, and a run whose packets do not fit is refused
+    /// Memory limit of the analysis in MiB [default: half of the machine's]; numbers that do not fit go to a temporary
+    /// file, a run whose packets do not fit is refused
     #[arg(long, value_name = "MIB")]
     pub(crate) memory: Option<u32>,
 }
@@ -457,7 +457,7 @@ cannot tell; 2 usage, or nothing can be compared.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct History {
-    /// File that pktgen report --history wrote
+    /// File written by pktgen report --history
     pub(crate) file: PathBuf,
     /// Only these metrics, as aom_mean/cluster (repeatable) [default: those of the built-in rules]
     #[arg(long, value_name = "KEY", conflicts_with = "all")]
@@ -465,7 +465,7 @@ pub(crate) struct History {
     /// All metrics
     #[arg(long)]
     pub(crate) all: bool,
-    /// Where to write, too; the extension chooses the format (.html, .json, .txt)
+    /// Also write to this file; its extension selects the format (.html, .json, .txt)
     #[arg(short, long)]
     pub(crate) out: Vec<PathBuf>,
 }
@@ -477,16 +477,16 @@ pub(crate) struct Verify {
     pub(crate) property: String,
     #[command(flatten)]
     pub(crate) experiment: Experiment,
-    /// Search instead of one check: max-rate is the largest update rate for which all behaviours keep the property
+    /// Search instead of a single check: max-rate, the largest update rate at which the property holds for all behaviours
     #[arg(long, value_name = "WHAT", value_parser = ["max-rate"])]
     pub(crate) find: Option<String>,
-    /// Solver: a command that reads SMT-LIB 2 from its standard input
+    /// Solver command; reads SMT-LIB 2 from its standard input
     #[arg(long, value_name = "COMMAND", default_value = pktgen_verify::solver::DEFAULT)]
     pub(crate) solver: String,
-    /// Seconds for each question (all behaviours, some behaviour); then the verdict is "unknown"
+    /// Time limit in seconds per query (all behaviours, some behaviour); beyond it the verdict is "unknown"
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub(crate) timeout: f64,
-    /// Write the model with all its queries as SMT-LIB 2, too (several cases: FILE-1.smt2, FILE-2.smt2, ...)
+    /// Also write the model with all its queries as SMT-LIB 2 (several cases: FILE-1.smt2, FILE-2.smt2, ...)
     #[arg(long, value_name = "FILE")]
     pub(crate) emit: Option<PathBuf>,
     /// Folder for counterexamples and witnesses; must be new or empty [default: runs/verify-NAME-N]
@@ -496,9 +496,9 @@ pub(crate) struct Verify {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Place {
-    /// Which k switches of a tree aggregate, so that messages take the least time on all links (exact)
+    /// Choose the k switches of a tree whose aggregation minimises the total time of messages on all links (exact)
     Soar(PlaceSoar),
-    /// How to wire switches and hosts, and which way to route, for the highest rate of an in-network AllReduce
+    /// Choose wiring and routes of switches and hosts for the highest rate of an in-network AllReduce
     Atro(PlaceAtro),
 }
 
@@ -507,16 +507,16 @@ pub(crate) enum Place {
 pub(crate) struct PlaceSoar {
     /// Tree: a JSON file, or BT(n), the complete binary tree of n - 1 switches and the destination
     pub(crate) tree: String,
-    /// Most switches that aggregate
+    /// Maximum number of switches that aggregate
     #[arg(short, long)]
     pub(crate) k: usize,
-    /// For each switch of the answer, also the best placement without it
+    /// For each chosen switch, also print the best placement without it
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Several workloads, one after the other: a JSON list of objects from id to load
+    /// Consecutive workloads: a JSON list of objects from switch id to load
     #[arg(long, value_name = "FILE", conflicts_with_all = ["explain", "plan", "svg", "dot", "emit"])]
     pub(crate) workloads: Option<PathBuf>,
-    /// For how many workloads each switch can aggregate
+    /// Maximum number of workloads per switch
     #[arg(long, value_name = "N", requires = "workloads")]
     pub(crate) capacity: Option<u32>,
     #[command(flatten)]
@@ -531,19 +531,19 @@ pub(crate) struct PlaceAtro {
     /// Workers of the AllReduce, one per host
     #[arg(long, required_unless_present = "cluster")]
     pub(crate) workers: Option<u64>,
-    /// Switches, hosts and links with ports and rates of their own: a JSON file (docs/atro.md)
+    /// Switches, hosts and links with individual ports and rates: a JSON file (docs/atro.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["switches", "ports", "aggregators", "capacity", "layers", "host_rate", "server_rate", "link", "device_ports"])]
     pub(crate) cluster: Option<PathBuf>,
-    /// Switches, those that aggregate included
+    /// Switches, including those that aggregate
     #[arg(long, required_unless_present = "cluster")]
     pub(crate) switches: Option<u64>,
-    /// Ports of each switch, as 24, or 4x32,16x24 for runs of them
+    /// Ports per switch, as 24, or 4x32,16x24 for groups of switches
     #[arg(long, required_unless_present = "cluster")]
     pub(crate) ports: Option<String>,
-    /// Switches that aggregate, the first ones
+    /// Switches that aggregate; the first ones
     #[arg(long, required_unless_present = "cluster")]
     pub(crate) aggregators: Option<u64>,
-    /// Rate of each switch's ports, as 100Gbps, or 4x100Gbps,16x40Gbps for runs; a link has the rate of its slower end
+    /// Rate of each switch's ports, as 100Gbps, or 4x100Gbps,16x40Gbps for groups; a link has the rate of its slower end
     #[arg(long, default_value = "100Gbps")]
     pub(crate) capacity: String,
     /// Rate of each host's port [default: that of switches]
@@ -552,25 +552,25 @@ pub(crate) struct PlaceAtro {
     /// Rate of the server's port [default: that of switches]
     #[arg(long, value_name = "RATE")]
     pub(crate) server_rate: Option<Rate>,
-    /// A slower link, as agg0-cs4=10Gbps or agg0-ps=40Gbps (repeatable); 0bps forbids it
+    /// Rate of a slower link, as agg0-cs4=10Gbps or agg0-ps=40Gbps (repeatable); 0bps forbids the link
     #[arg(long, value_name = "A-B=RATE")]
     pub(crate) link: Vec<String>,
     /// Layers of switches, L
     #[arg(long, default_value_t = 5)]
     pub(crate) layers: u64,
-    /// Ports of the optical device; a wiring that takes more is refused
+    /// Ports of the optical device; a wiring that needs more is refused
     #[arg(long, value_name = "N")]
     pub(crate) device_ports: Option<u64>,
-    /// Rates to choose from, as 10Gbps,25Gbps [default: any]
+    /// Allowed rates, as 10Gbps,25Gbps [default: any]
     #[arg(long, value_name = "RATES", value_delimiter = ',')]
     pub(crate) rates: Vec<Rate>,
-    /// Solver to ask the paper's program where switches differ and the search gives up, as cbc or highs
+    /// Solver of the paper's program, used if switches differ and the search gives up, as cbc or highs
     #[arg(long, value_name = "COMMAND")]
     pub(crate) solver: Option<String>,
-    /// Seconds for one question to the solver
+    /// Time limit of the solver per query, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120, requires = "solver")]
     pub(crate) seconds: u32,
-    /// Write the paper's program for the answer's rate, for solvers that read the LP format
+    /// Write the paper's program for the resulting rate, in LP format
     #[arg(long, value_name = "FILE")]
     pub(crate) milp: Option<PathBuf>,
     #[command(flatten)]
@@ -581,7 +581,7 @@ pub(crate) struct PlaceAtro {
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "For BT(n)")]
 pub(crate) struct MadeTree {
-    /// How rates grow from the leaves, whose links have rate 1, to the root: constant, linear or exponential [default: constant]
+    /// Growth of rates from the leaves (rate 1) to the root: constant, linear or exponential [default: constant]
     #[arg(long)]
     pub(crate) rates: Option<String>,
     /// Loads of the leaves: uniform (4 to 6), power_law (1 to 63, mean 5), or either with "_as_printed" (mean and variance of SOAR §5)
@@ -603,22 +603,22 @@ pub(crate) struct PlanFiles {
     /// Write the plan: nodes, cables, and the path of each flow (JSON)
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
-    /// Write a picture of the plan
+    /// Write a picture of the plan (SVG)
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     /// Write the plan for Graphviz
     #[arg(long, value_name = "FILE")]
     pub(crate) dot: Option<PathBuf>,
-    /// Write an experiment that carries the plan out, for pktgen replay, and the plan beside it
+    /// Write an experiment that runs the plan, for pktgen replay, and the plan beside it
     #[arg(long, value_name = "EXPERIMENT")]
     pub(crate) emit: Option<PathBuf>,
-    /// With --emit: frame size of a message [default: 256B; 1500B where the plan promises a rate]
+    /// With --emit: frame size of a message [default: 256B; 1500B if the plan promises a rate]
     #[arg(long, value_name = "SIZE", requires = "emit")]
     pub(crate) bytes: Option<Size>,
-    /// With --emit: messages of each worker [default: 1; 2000 where the plan promises a rate]
+    /// With --emit: messages per worker [default: 1; 2000 if the plan promises a rate]
     #[arg(long, value_name = "N", requires = "emit")]
     pub(crate) messages: Option<u32>,
-    /// With --emit: so many times the rate that the plan promises
+    /// With --emit: offered rate, as a multiple of the rate that the plan promises
     #[arg(long, value_name = "F", requires = "emit", default_value_t = 1.0)]
     pub(crate) factor: f64,
 }
@@ -627,33 +627,33 @@ const PLACE_SOAR_EXITS: &str = "\
 A tree as a file: {\"nodes\":[{\"id\":0,\"parent\":null,\"rate\":1.0,\"load\":0,\"available\":true},...]}; the rate is that of\n\
 the link to the parent, the root's that of the link to the destination; the load is the number of servers on the\n\
 switch, each of which sends one message. docs/soar.md has the definitions.\n\
-Exit codes: 0 placed; 2 the tree or a flag is wrong, with what and why.";
+Exit codes: 0 placed; 2 invalid tree or flag (the message names it).";
 
 const PLACE_ATRO_EXITS: &str = "\
-The rate counts wire bits. \"optimal\" says that no wiring is faster, \"bound_bps\" what none exceeds. docs/atro.md has the\n\
-definitions. Exit codes: 0 placed; 2 the request cannot be met or a flag is wrong, with what and why.";
+Rates are in wire bits. \"optimal\": no wiring is faster; \"bound_bps\": upper bound of all wirings. docs/atro.md has the\n\
+definitions. Exit codes: 0 placed; 2 the request cannot be met, or a flag is invalid (the message has the reason).";
 
 const VERIFY_EXITS: &str = "\
 Verdicts: \"holds\", within the horizon of verify.updates; \"fails\", with a counterexample that was replayed;\n\
 \"unknown\", with the time spent. docs/verify.md defines the model and the keys of [verify]; configs/verify/ has\n\
 examples. Exit codes: 0 the property holds for all behaviours (of every case); 1 it fails or is unknown;\n\
-2 usage or configuration; 3 there is no solver.";
+2 usage or configuration; 3 no solver found.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = DOCTOR_EXITS)]
 pub(crate) struct Doctor {
-    /// Experiment file that is to run here (TOML; see configs/)
+    /// Experiment to run on this host (TOML; see configs/)
     pub(crate) experiment: Option<PathBuf>,
-    /// Interface to look at (repeatable) [default: those of the experiment, else all but the loopback]
+    /// Interface to check (repeatable) [default: those of the experiment, else all but the loopback]
     #[arg(long, value_name = "IF")]
     pub(crate) iface: Vec<String>,
-    /// Override a key, for example --set transport.wait=block (repeatable; wins over file and environment)
+    /// Override a key, for example --set transport.wait=block (repeatable; takes precedence over file and environment)
     #[arg(long = "set", value_name = "KEY=VALUE", requires = "experiment")]
     pub(crate) set: Vec<String>,
-    /// Part of the experiment that is to run here [default: all of it]
+    /// Part of the experiment to run on this host [default: all]
     #[arg(long, requires = "experiment", value_parser = ["workers", "device", "server"])]
     pub(crate) role: Option<String>,
-    /// Open an AF_XDP socket on each interface, in copy mode, to see whether that works; nothing is sent
+    /// Test an AF_XDP socket in copy mode on each interface; nothing is sent
     #[arg(long)]
     pub(crate) probe: bool,
 }
@@ -664,9 +664,9 @@ describes the checks. Exit codes: 0, whatever was found; 2 usage or configuratio
 run on this host.";
 
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "docs/wireshark.md says where Wireshark and tshark look for it and what it shows.")]
+#[command(after_help = "docs/wireshark.md: where Wireshark and tshark look for the file, and what it shows.")]
 pub(crate) struct Dissector {
-    /// Print the layouts of the formats as tables for people instead
+    /// Print the layouts of the formats as tables instead
     #[arg(long)]
     pub(crate) tables: bool,
 }
@@ -675,10 +675,10 @@ pub(crate) struct Dissector {
 pub(crate) struct List {
     /// Only this kind; configs: the built-in experiments
     pub(crate) kind: Option<String>,
-    /// The keys of an experiment that each reads, with default, range and meaning
+    /// Print the experiment keys that each component reads, with default, range and meaning
     #[arg(long)]
     pub(crate) keys: bool,
-    /// As a page of markdown: docs/settings.md
+    /// Print as Markdown: docs/settings.md
     #[arg(long, requires = "keys")]
     pub(crate) markdown: bool,
 }
@@ -687,10 +687,10 @@ pub(crate) struct List {
 pub(crate) struct Explain {
     /// Metrics (aom_mean, dropped/late), columns (received.newest_gen_ps), codes (queue_full) or names [default: all]
     pub(crate) names: Vec<String>,
-    /// Everything there is
+    /// Explain all entries
     #[arg(long, conflicts_with = "names")]
     pub(crate) all: bool,
-    /// As a page of markdown: docs/schema.md
+    /// Print as Markdown: docs/schema.md
     #[arg(long)]
     pub(crate) markdown: bool,
 }

@@ -15,47 +15,47 @@ macro_rules! kinds {
 }
 
 kinds! {
-    CALIBRATION = "calibration" / 1, "`pktgen calibrate`, calibration.json";
-    CAPTURED = "captured" / 1, "what `pktgen capture --iface` recorded";
-    CERTIFICATE = "certificate" / 2, "the whole of `pktgen certify`";
+    CALIBRATION = "calibration" / 1, "result of `pktgen calibrate`; calibration.json";
+    CAPTURED = "captured" / 1, "summary of a recording by `pktgen capture --iface`";
+    CERTIFICATE = "certificate" / 2, "certificate of `pktgen certify`";
     CLAUSE = "clause" / 1, "a clause: `pktgen certify --list`";
-    CLAUSE_VERDICT = "clause_verdict" / 1, "one clause of `pktgen certify`";
+    CLAUSE_VERDICT = "clause_verdict" / 1, "verdict on one clause: `pktgen certify`";
     CONTROL_EVENT = "control_event" / 1, "a line of `pktgen control RUN events`";
     CONTROL_REPLY = "control_reply" / 1, "the reply to `pktgen control`";
-    COUNTED = "counted" / 1, "frames that `pktgen capture --iface --count-only` counted";
+    COUNTED = "counted" / 1, "frame counts of `pktgen capture --iface --count-only`";
     DEFINITION = "definition" / 1, "a metric, column, code or name: `pktgen explain`";
-    DEVICE_CHECK = "device_check" / 1, "one line of `pktgen device check`";
-    DEVICE_COMPARISON = "device_comparison" / 1, "`pktgen device compare`";
-    DEVICE_PLAN = "device_plan" / 1, "entries of a control plane: `pktgen device plan`, plan.json";
-    DEVICE_PROFILE = "device_profile" / 1, "`pktgen device show`";
-    DEVICE_START = "device_start" / 1, "`pktgen target check`";
-    DRAFT = "draft" / 1, "`pktgen replay --dry-run`";
+    DEVICE_CHECK = "device_check" / 1, "one checked limit: `pktgen device check`";
+    DEVICE_COMPARISON = "device_comparison" / 1, "result of `pktgen device compare`";
+    DEVICE_PLAN = "device_plan" / 1, "control-plane entries of a device: `pktgen device plan`, plan.json";
+    DEVICE_PROFILE = "device_profile" / 1, "device profile: `pktgen device show`";
+    DEVICE_START = "device_start" / 1, "result of `pktgen target check`";
+    DRAFT = "draft" / 1, "preview of a run: `pktgen replay --dry-run`";
     ENTRY = "entry" / 1, "a name of `pktgen list` or `pktgen device list`";
-    FINDING = "finding" / 1, "one line of `pktgen doctor`";
-    INITIATED = "initiated" / 1, "what `pktgen init` wrote";
+    FINDING = "finding" / 1, "result of one check: `pktgen doctor`";
+    INITIATED = "initiated" / 1, "files written by `pktgen init`";
     KEY = "key" / 1, "a key of an experiment: `pktgen list --keys`";
     MERGED = "merged" / 1, "shards joined by `pktgen merge`";
-    METRIC = "metric" / 1, "a number of a run or a capture: `pktgen analyze`";
+    METRIC = "metric" / 1, "value of a metric of a run or capture: `pktgen analyze`";
     NOTE = "note" / 1, "a note of `pktgen analyze`, on stderr";
-    PLACEMENT = "placement" / 1, "`pktgen place soar`";
-    PLACEMENTS = "placements" / 1, "`pktgen place soar` with workloads in sequence";
-    QUERY_COLUMN = "query_column" / 1, "a column that queries know: `pktgen query --tables`";
-    RATE = "rate" / 1, "a rate that `pktgen replay --find-rate` found";
+    PLACEMENT = "placement" / 1, "placement of `pktgen place soar`";
+    PLACEMENTS = "placements" / 1, "placements of `pktgen place soar --workloads`";
+    QUERY_COLUMN = "query_column" / 1, "a column of a table: `pktgen query --tables`";
+    RATE = "rate" / 1, "highest rate found by `pktgen replay --find-rate`";
     RFC2544 = "rfc2544" / 1, "the tables of `pktgen replay --find-rate --rfc2544`";
-    ROLE = "role" / 1, "what a role of a run in real time moved, at its end";
+    ROLE = "role" / 1, "frames moved by one role of a run in real time, at its end";
     SERIES = "series" / 1, "a metric over time: `pktgen history`";
     SERVED = "served" / 1, "where `pktgen serve` listens";
     SHARD = "shard" / 1, "a share of a sweep: `pktgen replay --shard`";
     STATS = "stats" / 1, "an interval of a run in real time: `--stats`";
-    TRACE_MADE = "trace_made" / 1, "a trace that `pktgen trace` made";
-    TRACE_FIDELITY = "trace_fidelity" / 1, "a scaled trace held against its original: `pktgen trace check --against`";
-    TRACE_INFO = "trace_info" / 1, "`pktgen trace info` and `check`";
-    TUNING = "tuning" / 1, "`pktgen tune`, tuning.json";
-    VERIFICATION = "verification" / 1, "`pktgen verify`";
-    VERIFIED_RATE = "verified_rate" / 1, "`pktgen verify --find max-rate`";
-    WIRING = "wiring" / 1, "`pktgen place atro`";
-    WRONG = "wrong" / 1, "how many packets of a run are wrong: `pktgen analyze --wrong`";
-    WRONG_PACKET = "wrong_packet" / 1, "one of them";
+    TRACE_MADE = "trace_made" / 1, "trace written by `pktgen trace`";
+    TRACE_FIDELITY = "trace_fidelity" / 1, "comparison of a scaled trace with its original: `pktgen trace check INPUT SCALED`";
+    TRACE_INFO = "trace_info" / 1, "description of a trace: `pktgen trace info` and `check`";
+    TUNING = "tuning" / 1, "result of `pktgen tune`; tuning.json";
+    VERIFICATION = "verification" / 1, "verdict of `pktgen verify`";
+    VERIFIED_RATE = "verified_rate" / 1, "highest verified rate: `pktgen verify --find max-rate`";
+    WIRING = "wiring" / 1, "wiring of `pktgen place atro`";
+    WRONG = "wrong" / 1, "number of wrong packets of a run: `pktgen analyze --wrong`";
+    WRONG_PACKET = "wrong_packet" / 1, "one wrong packet of a run: `pktgen analyze --wrong`";
 }
 
 /// A kind of object or stream of files, which has its version in a member or in its metadata.

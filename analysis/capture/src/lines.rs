@@ -53,7 +53,7 @@ const BOTH: &str = "captures of both sides";
 pub const DEFINITIONS: [Definition; 10] = [
     of_captures("captured_packets", PACKETS, Better::Neither, "Packets in the captures.").labels(&[SIDE]),
     of_captures("captured_bytes", "bytes", Better::Neither, "Bytes of those packets on the wire.").labels(&[SIDE]),
-    of_captures("captured", PACKETS, Better::Neither, "Packets in the captures, by what they are.").labels(&[
+    of_captures("captured", PACKETS, Better::Neither, "Packets in the captures, by kind.").labels(&[
         Label::new("format", "wire format; none for what is of no format").optional(),
         Label::one_of("kind", &KINDS, "what they are"),
         SIDE,
@@ -62,28 +62,29 @@ pub const DEFINITIONS: [Definition; 10] = [
         "numbered",
         UPDATES,
         Better::Neither,
-        "Numbers from each worker's lowest to its highest in what arrived.",
+        "Sequence numbers from each worker's lowest to its highest that arrived.",
     )
     .needs(SERVER),
-    of_captures("numbers_missing", UPDATES, Better::Lower, "Those of these numbers that are in nothing that arrived.")
+    of_captures(
+        "numbers_missing",
+        UPDATES,
+        Better::Lower,
+        "Sequence numbers in that range that are in no packet that arrived.",
+    )
+    .needs(SERVER),
+    of_captures("numbers_missing_share", SHARE, Better::Lower, "`numbers_missing` divided by `numbered`.")
         .needs(SERVER),
-    of_captures("numbers_missing_share", SHARE, Better::Lower, "`numbers_missing` by `numbered`.").needs(SERVER),
     of_captures(
         "missing",
         UPDATES,
         Better::Lower,
-        "Updates that were sent and are in nothing that arrived: dropped, replaced by a newer one, or under way.",
+        "Updates sent that are in no packet that arrived: dropped, replaced by a newer one, or in flight.",
     )
     .needs(BOTH),
-    of_captures("missing_share", SHARE, Better::Lower, "`missing` by `sent`.").needs(BOTH),
-    of_captures(
-        "clock_offset",
-        NS,
-        Better::Neither,
-        "What the server's clock shows more than the senders', as estimated.",
-    )
-    .needs(BOTH),
-    of_captures("clock_offset_error", NS, Better::Lower, "How far that may be wrong.").needs(BOTH),
+    of_captures("missing_share", SHARE, Better::Lower, "`missing` divided by `sent`.").needs(BOTH),
+    of_captures("clock_offset", NS, Better::Neither, "Estimated offset of the server's clock from the senders' clock.")
+        .needs(BOTH),
+    of_captures("clock_offset_error", NS, Better::Lower, "Uncertainty of `clock_offset`.").needs(BOTH),
 ];
 
 /// What was read, besides the numbers.

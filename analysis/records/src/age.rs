@@ -55,9 +55,9 @@ impl AgeOf {
     /// One line for the command line's help.
     pub fn about(self) -> &'static str {
         match self {
-            AgeOf::Newest => "an aggregate is as old as its newest member",
-            AgeOf::Oldest => "as its oldest member",
-            AgeOf::Mean => "as its members on the mean",
+            AgeOf::Newest => "an aggregate has the age of its newest member",
+            AgeOf::Oldest => "an aggregate has the age of its oldest member",
+            AgeOf::Mean => "an aggregate has the mean age of its members",
         }
     }
 

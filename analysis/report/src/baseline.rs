@@ -44,18 +44,23 @@ const fn derived(metric: &'static str, unit: &'static str, definition: &'static 
 
 /// What comparing adds; [`DERIVED`] says how.
 pub(crate) const DEFINITIONS: [Definition; 7] = [
-    derived("aom_cut", "share", "How much lower `aom_mean` is than the baseline's: 1 − ours / theirs.").labels(&[FLOW]),
-    Definition { better: Better::Neither, ..derived("received_ratio", "ratio", "`received` by the baseline's.") },
-    derived(SPEEDUP, "ratio", "The baseline's `time_to_goal` by ours.").source("design §4, OLAF §8.2"),
-    derived(ITERATION_SPEEDUP, "ratio", "The baseline's `iteration_time_mean` by ours.").source("TRIO §6.2, Figure 13"),
+    derived("aom_cut", "share", "Reduction of `aom_mean` against the baseline: 1 − ours / theirs.").labels(&[FLOW]),
+    Definition {
+        better: Better::Neither,
+        ..derived("received_ratio", "ratio", "`received` divided by the baseline's.")
+    },
+    derived(SPEEDUP, "ratio", "The baseline's `time_to_goal` divided by ours.").source("design §4, OLAF §8.2"),
+    derived(ITERATION_SPEEDUP, "ratio", "The baseline's `iteration_time_mean` divided by ours.")
+        .source("TRIO §6.2, Figure 13"),
     derived(
         TARGET_SPEEDUP,
         "ratio",
-        "The baseline's `effective_iteration_time` by ours: the ratio of the times to any target.",
+        "The baseline's `effective_iteration_time` divided by ours: the ratio of the times to any target.",
     )
     .source("TRIO §6.2, Figure 12"),
-    derived(THROUGHPUT_RATIO, "ratio", "`useful_elements_per_s` by the baseline's.").source("LIBRA §5.2, Figure 12"),
-    derived("reward_gain", "share", "How much higher `reward_end` is than the baseline's: ours / theirs − 1.")
+    derived(THROUGHPUT_RATIO, "ratio", "`useful_elements_per_s` divided by the baseline's.")
+        .source("LIBRA §5.2, Figure 12"),
+    derived("reward_gain", "share", "Increase of `reward_end` over the baseline: ours / theirs − 1.")
         .source("OLAF §8.2"),
 ];
 

@@ -23,7 +23,7 @@ pub(crate) const DEFINITIONS: [Definition; 3] = [
         "aom_mean",
         NS,
         Better::Lower,
-        "Mean over the average ages of the group's clusters, or of their workers.",
+        "Mean of the average ages of the group's clusters, or of their workers.",
     )
     .labels(&[FLOW, GROUP])
     .source("design §4")

@@ -8,49 +8,49 @@ use super::target::AllowLaunch;
 
 const EXITS: &str = "\
 Verdicts per clause: passed, failed, not decidable, not applicable. docs/certify.md has the clauses and the method.\n\
-Exit codes: 0 nothing failed and all was decidable (the device conforms, where all clauses were carried out); 1 a clause failed or is not decidable; 2 usage or configuration; 3 this host cannot.";
+Exit codes: 0 no clause failed and all were decidable (the device conforms, if all clauses were tested); 1 a clause failed or is not decidable; 2 usage or configuration; 3 not possible on this host.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXITS)]
 pub(crate) struct Certify {
-    /// Experiment file (TOML), or a built-in experiment by its name (pktgen list configs)
+    /// Experiment file (TOML), or name of a built-in experiment (pktgen list configs)
     #[arg(required_unless_present_any = ["list", "markdown"])]
     pub(crate) experiment: Option<PathBuf>,
-    /// Override a key, for example --set target.pool=16 (repeatable; wins over file and environment)
+    /// Override a key, for example --set target.pool=16 (repeatable; takes precedence over file and environment)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Only this clause, by its id or number (repeatable) [default: all]
+    /// Test only this clause, by id or number (repeatable) [default: all]
     #[arg(long, value_name = "CLAUSE")]
     pub(crate) clause: Vec<String>,
-    /// Not this clause, which the device is not said to follow: it is not applicable (repeatable)
+    /// Exclude this clause as not applicable, because the device does not claim it (repeatable)
     #[arg(long, value_name = "CLAUSE")]
     pub(crate) except: Vec<String>,
-    /// Run of a sweep whose settings count, by the name of its folder [default: the first]
+    /// Run of a sweep whose settings are used, by the name of its folder [default: the first]
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
-    /// A certificate for every run of the sweep, each in a folder of its own, and tables of what was measured
+    /// Write a certificate for every run of the sweep, each in its own folder, and tables of the measurements
     #[arg(long, conflicts_with = "run")]
     pub(crate) all_runs: bool,
-    /// What is carried out: correctness; quick: that twice and the throughput, about three minutes, which is no conformance; full: with
-    /// performance, for as long as the RFCs say
+    /// Extent of the test: correctness; quick: correctness with two repeats, and throughput, about three minutes, no
+    /// proof of conformance; full: with performance, with the durations of the RFCs
     #[arg(long, value_name = "NAME", default_value = "correctness", value_parser = ["correctness", "quick", "full"])]
     pub(crate) profile: String,
-    /// Repeats of each clause [default: what each says]
+    /// Repeats of each clause [default: defined per clause]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: Option<u32>,
-    /// Seed of all content [default: that of the experiment]
+    /// Seed of all packet contents [default: that of the experiment]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Folder for the certificate and its evidence; must be new or empty, or have a certificate that was killed, which goes on
-    /// [default: runs/certify-NAME-N]
+    /// Folder for the certificate and its evidence; must be new or empty, or contain an interrupted certificate, which
+    /// is resumed [default: runs/certify-NAME-N]
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) launch: AllowLaunch,
-    /// Print the clauses and stop
+    /// Print the clauses and exit
     #[arg(long)]
     pub(crate) list: bool,
-    /// Print the methodology with all clauses and stop: docs/certify.md
+    /// Print the methodology with all clauses and exit: docs/certify.md
     #[arg(long, conflicts_with = "list")]
     pub(crate) markdown: bool,
 }

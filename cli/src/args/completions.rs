@@ -8,7 +8,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 #[cfg_attr(not(feature = "completions"), allow(dead_code))]
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Completions {
-    /// Shell, or man: a page of every command
+    /// Shell, or man: one page per command
     pub(crate) form: Form,
     /// Folder to write into
     #[arg(long, value_name = "DIR", default_value = ".")]

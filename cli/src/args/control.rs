@@ -7,7 +7,7 @@ use pktgen_core::units::PacketRate;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Control {
-    /// Socket that the run printed, or its run dir
+    /// Control socket printed by the run, or its run dir
     pub(crate) run: PathBuf,
     #[command(subcommand)]
     pub(crate) command: ControlCommand,
@@ -23,29 +23,29 @@ fn positive(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ControlCommand {
-    /// How it is steered at present
+    /// Print the current state
     Status,
-    /// Begin to send (--hold), or go on
+    /// Start sending (after --hold), or resume
     Start,
     /// End the run cleanly
     Stop,
-    /// Send nothing until told to go on
+    /// Stop sending until resume
     Pause,
-    /// Go on
+    /// Resume sending
     Resume,
-    /// Another mean rate, in packets per second; of workers that react the cap of what they send
+    /// Change the mean rate, in packets/s; for workers that react to results, the cap of their rate
     Rate {
         /// As 50k, 2M or 0.5
         pps: PacketRate,
     },
-    /// So many times the present rate
+    /// Multiply the current rate
     Factor {
         /// As 1.1 or 0.5
         #[arg(value_parser = positive)]
         factor: f64,
     },
-    /// Count from 0 in live statistics; records keep everything
+    /// Reset live statistics to 0; records are not affected
     Reset,
-    /// Print what happens, one JSON object a line, until the run ends
+    /// Print events, one JSON object per line, until the run ends
     Events,
 }

@@ -8,25 +8,25 @@ use clap::Args as ClapArgs;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXITS)]
 pub(crate) struct Convert {
-    /// Files to read; several only of captures and of execution traces (one per rank)
+    /// Files to read; several only for captures and execution traces (one per rank)
     #[arg(required = true)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Trace to write (Parquet); it gets its name only when all is good
+    /// Trace to write (Parquet); appears under its name only after success
     #[arg(short, long)]
     pub(crate) out: PathBuf,
-    /// What the files are (pktgen list importers) [default: what extension or first bytes say]
+    /// Format of the files (pktgen list importers) [default: detected from extension or first bytes]
     #[arg(long, value_name = "IMPORTER")]
     pub(crate) format: Option<String>,
-    /// Frame size where neither the file nor the values say it
+    /// Frame size, if neither the file nor its values determine it
     #[arg(long, default_value = "256B")]
     pub(crate) bytes: String,
-    /// Captures: the wire format of their packets (pktgen list formats) [default: what ports say]
+    /// Captures: wire format of their packets (pktgen list formats) [default: detected from ports]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) wire: Option<String>,
-    /// Execution traces: cut messages into frames of at most this, as 1500B [default: one that needs more than a frame is refused]
+    /// Execution traces: split messages into frames of at most this size, as 1500B [default: messages larger than a frame are refused]
     #[arg(long, value_name = "SIZE")]
     pub(crate) split: Option<String>,
-    /// Execution traces: a cluster per process group [default: all are in cluster 0]
+    /// Execution traces: one cluster per process group [default: all in cluster 0]
     #[arg(long)]
     pub(crate) by_group: bool,
     /// Licence of the data, for the manifest
@@ -35,6 +35,6 @@ pub(crate) struct Convert {
 }
 
 const EXITS: &str = "\
-docs/import.md has what each form must have, and an example of each. What was derived, left out or passed over is printed, and
-kept in the trace's manifest. Exit codes: 0 converted; 2 a file is damaged or breaks a rule of traces, with its row, line,
-packet or node, and column: then nothing is written.";
+docs/import.md has requirements and an example of each format. Derived, omitted and skipped data is printed, and noted in the
+trace's manifest. Exit codes: 0 converted; 2 a file is damaged or breaks a rule of traces (the message names row, line, packet
+or node, and column); nothing is written.";

@@ -9,16 +9,16 @@ use clap::Args as ClapArgs;
 pub(crate) struct Dump {
     /// Run dir, or folder of run dirs
     pub(crate) run: PathBuf,
-    /// The canonical form, the only one: sorted, without what differs between identical runs (docs/dump.md)
+    /// Canonical form, the only one: sorted, without parts that differ between identical runs (docs/dump.md)
     #[arg(long, required = true)]
     pub(crate) canonical: bool,
-    /// Print one line per part (stream, metrics, verdict): its rows and its SHA-256
+    /// Print one line per part (stream, metrics, verdict): number of rows and SHA-256
     #[arg(long)]
     pub(crate) digest: bool,
-    /// Where to write [default: standard output]
+    /// Output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Read files that were changed since they were written; the output says so
+    /// Read files that were changed since they were written; noted in the output
     #[arg(long)]
     pub(crate) no_verify: bool,
 }

@@ -17,40 +17,40 @@ pub(crate) struct ListenFlags {
     /// Record every frame of this interface
     #[arg(long, value_name = "IF", conflicts_with_all = ["experiment", "run"])]
     pub(crate) iface: Option<String>,
-    /// With --iface: only count, in the kernel, and drop what is counted: the host receives nothing on it meanwhile
+    /// With --iface: only count frames in the kernel and drop them; the host receives nothing on the interface meanwhile
     #[arg(long, requires = "iface", conflicts_with_all = ["out", "idle", "kind", "snap", "count", "pcapng", "parquet", "ring", "stamps", "queues", "buffer", "spin"])]
     pub(crate) count_only: bool,
-    /// Socket: af_xdp takes the frames before the network stack, which then does not see them; af_packet receives a copy
+    /// Socket: af_xdp takes frames before the network stack, which does not receive them; af_packet receives copies
     #[arg(long, default_value = ListenKind::AfXdp.name(), value_parser = listen_kinds(), requires = "iface")]
     pub(crate) kind: ListenKind,
     /// Bytes of each frame to keep, from the Ethernet header on
     #[arg(long, value_name = "BYTES", default_value_t = 128, requires = "iface")]
     pub(crate) snap: u32,
-    /// End after so many frames
+    /// End after this number of frames
     #[arg(long, value_name = "FRAMES", requires = "iface")]
     pub(crate) count: Option<u64>,
-    /// Write the frames as capture.pcapng too
+    /// Also write the frames as capture.pcapng
     #[arg(long, requires = "iface")]
     pub(crate) pcapng: bool,
-    /// Turn frames.arrows into frames.parquet in the end: smaller, for about 0.5 s per million frames
+    /// Convert frames.arrows to frames.parquet at the end: smaller, takes about 0.5 s per million frames
     #[arg(long, requires = "iface")]
     pub(crate) parquet: bool,
-    /// Frames that the kernel buffers until they are read, 64 to 1048576
+    /// Size of the kernel's receive ring in frames, 64 to 1048576
     #[arg(long, value_name = "FRAMES", default_value_t = 65536, requires = "iface")]
     pub(crate) ring: u32,
-    /// Whose time stamps: the kernel's, or the card's by its own clock, which af_packet reads where the card stamps every frame
+    /// Source of timestamps: kernel, or card (by its own clock; af_packet only, on cards that stamp every frame)
     #[arg(long, value_name = "CLOCK", default_value = "kernel", value_parser = ["kernel", "card"], requires = "iface")]
     pub(crate) stamps: String,
-    /// Queues of the interface to read, each by a thread of its own; af_xdp: as many as it has
+    /// Queues of the interface to read, one thread each; af_xdp: must be all of its queues
     #[arg(long, value_name = "N", default_value_t = 1, requires = "iface")]
     pub(crate) queues: u32,
-    /// Memory between receiving and writing, in MiB, 1 to 16384
+    /// Buffer between receiving and writing, in MiB, 1 to 16384
     #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=16384), requires = "iface")]
     pub(crate) buffer: u16,
-    /// Poll instead of sleeping until frames arrive: occupies a core, and reads them sooner
+    /// Busy-poll instead of sleeping: occupies a core, reads frames sooner
     #[arg(long, requires = "iface")]
     pub(crate) spin: bool,
-    /// Let af_xdp take all frames of an interface that carries the default route
+    /// Allow af_xdp to take all frames of an interface with the default route
     #[arg(long, requires = "iface")]
     pub(crate) allow_default_route: bool,
 }

@@ -10,23 +10,23 @@ use pktgen_core::units::Span;
 #[derive(Debug, Clone, Default, ClapArgs)]
 #[command(next_help_heading = "Looking on at a run in real time (docs/live.md)")]
 pub(crate) struct Looking {
-    /// Show it on the terminal: rates, lateness, losses, ages and aggregation per cluster; q ends the run
+    /// Show live statistics on the terminal: rates, lateness, losses, ages and aggregation per cluster; q ends the run
     #[arg(long)]
     pub(crate) tui: bool,
-    /// Serve the same to Prometheus at this address, as 127.0.0.1:9400 (then http://127.0.0.1:9400/metrics)
+    /// Serve live statistics to Prometheus at this address, as 127.0.0.1:9400 (then http://127.0.0.1:9400/metrics)
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Write what was sent, received, lost and how late, of each interval of this length, as 1s; at least 100ms
+    /// Write statistics (sent, received, lost, lateness) at this interval, as 1s; at least 100ms
     #[arg(long, value_name = "SPAN")]
     pub(crate) stats: Option<Span>,
-    /// Where --stats writes: FILE.csv, FILE.jsonl, - for JSON lines on standard output, or run for stats.jsonl in the run dir,
-    /// which pktgen serve shows [default: -]
+    /// Output of --stats: FILE.csv, FILE.jsonl, - for JSON lines on standard output, or run for stats.jsonl in the run
+    /// dir, which pktgen serve shows [default: -]
     #[arg(long, value_name = "FILE", requires = "stats")]
     pub(crate) stats_to: Option<PathBuf>,
-    /// Let the run be steered by a Unix socket, at PATH or in the user's runtime folder (pktgen control, docs/control.md)
+    /// Accept commands of pktgen control on a Unix socket, at PATH or in the user's runtime folder (docs/control.md)
     #[arg(long, value_name = "PATH", num_args = 0..=1)]
     pub(crate) control: Option<Option<PathBuf>>,
-    /// Send nothing until told to begin, by --control or a key of --tui
+    /// Hold: send nothing until started by pktgen control or a key of --tui
     #[arg(long)]
     pub(crate) hold: bool,
 }

@@ -11,25 +11,25 @@ use pktgen_core::units::Size;
 pub(crate) struct Query {
     /// Run dir, sweep, capture at the server (pcap, pcapng), or folder of tables of captures
     pub(crate) path: PathBuf,
-    /// One SELECT, as 'SELECT reason, COUNT(*) AS n FROM fates GROUP BY reason'
+    /// SQL statement: one SELECT, as 'SELECT reason, COUNT(*) AS n FROM fates GROUP BY reason'
     #[arg(required_unless_present = "tables")]
     pub(crate) sql: Option<String>,
     /// List the tables with their columns
     #[arg(long, conflicts_with_all = ["sql", "explain"])]
     pub(crate) tables: bool,
-    /// Print the plan and read nothing
+    /// Print the query plan; read nothing
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Form of the answer [default: table; with --json jsonl]
+    /// Format of the result [default: table; with --json jsonl]
     #[arg(long, value_name = "FORM", value_parser = ["table", "jsonl", "csv", "parquet", "arrow"], conflicts_with = "json")]
     pub(crate) format: Option<String>,
-    /// Where to write [default: standard output]
+    /// Output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// What the query may hold, as 2GB; one that needs more is refused [default: half of this machine's memory]
+    /// Memory limit of the query, as 2GB; a query that needs more is refused [default: half of this machine's memory]
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<Size>,
-    /// Read files that were changed since they were written; the output says so
+    /// Read files that were changed since they were written; noted in the output
     #[arg(long)]
     pub(crate) no_verify: bool,
 }

@@ -11,28 +11,28 @@ pub(crate) struct Scale {
     /// Trace to write
     #[arg(short, long)]
     pub(crate) out: PathBuf,
-    /// Clusters
+    /// Number of clusters
     #[arg(long)]
     pub(crate) clusters: Option<u16>,
-    /// Workers in each cluster
+    /// Workers per cluster
     #[arg(long)]
     pub(crate) workers: Option<u32>,
-    /// Updates of each worker
+    /// Updates per worker
     #[arg(long)]
     pub(crate) updates: Option<u32>,
     /// Mean rate of the whole run, as 60Gbps
     #[arg(long)]
     pub(crate) rate: Option<String>,
-    /// What times are multiplied by, as 0.001
+    /// Factor of all times, as 0.001
     #[arg(long)]
     pub(crate) time: Option<String>,
-    /// How unequal the workers' rates are: the exponent of their ratios (1 as recorded, 0 all equal)
+    /// Skew of the workers' rates: exponent of their ratios (1 as recorded, 0 all equal)
     #[arg(long)]
     pub(crate) skew: Option<f64>,
     /// Frame size, as 256B
     #[arg(long)]
     pub(crate) bytes: Option<String>,
-    /// Seed of what copies draw
+    /// Seed of random choices for copied workers
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }

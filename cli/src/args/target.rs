@@ -19,12 +19,12 @@ pub(crate) struct Target {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TargetCommand {
-    /// Start the device of an experiment ([target.launch]), wait until it is ready, say so, and end it; or probe the hardware that it
-    /// names
+    /// Start the device of an experiment ([target.launch]), wait until it is ready, report, and stop it; or probe its
+    /// hardware
     Check {
         #[command(flatten)]
         experiment: Experiment,
-        /// Which run of the experiment's sweep, by its folder's name
+        /// Run of the experiment's sweep, by the name of its folder
         #[arg(long, value_name = "NAME")]
         run: Option<String>,
         #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) enum TargetCommand {
 /// Commands of an experiment.
 #[derive(Debug, Clone, Copy, ClapArgs)]
 pub(crate) struct AllowLaunch {
-    /// Run the commands of the experiment's [target.launch], which start its device (docs/launch.md)
+    /// Allow the commands of the experiment's [target.launch], which start its device (docs/launch.md)
     #[arg(long)]
     pub(crate) allow_launch: bool,
 }

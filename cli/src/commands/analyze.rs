@@ -141,7 +141,8 @@ fn chosen<'a>(lines: &'a [Line], patterns: &[String]) -> Result<Vec<&'a Line>> {
     let missing = |pattern: &&String| !lines.iter().any(|line| matches(pattern, &line.metric));
     if let Some(pattern) = patterns.iter().find(missing) {
         return Err(Error::config(format!(
-            "--metric {pattern}: no such metric here; pktgen explain lists all, and --metric 'aom_*' takes all that begin so"
+            "--metric {pattern}: no such metric in these runs; pktgen explain lists all metrics, and --metric 'aom_*' \
+             selects by prefix"
         )));
     }
     let wanted = |line: &&Line| patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, &line.metric));

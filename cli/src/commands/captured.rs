@@ -26,18 +26,19 @@ pub(super) fn asked_for(args: &Analyze) -> bool {
 pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
     if let Some(other) = args.runs.iter().find(|path| !is_capture(path) && !is_tables(path)) {
         return Err(Error::config(format!(
-            "{} is no capture; run dirs and captures are analysed one by one",
+            "{} is not a capture; analyse run dirs and captures separately",
             other.display()
         )));
     }
     if args.wrong {
         return Err(Error::config(
-            "--wrong is for run dirs, which say what was sent; pktgen diagnose looks at the captures of a run",
+            "--wrong: captures do not record what was sent; give a run dir, or use pktgen diagnose for the captures \
+             of a run",
         ));
     }
     if args.recover || args.age != Default::default() {
         return Err(Error::config(
-            "--recover and --age are for run dirs: captures do not name the members of aggregates",
+            "--recover and --age: captures do not name the members of aggregates; give run dirs",
         ));
     }
     let measured = match args.runs.as_slice() {

@@ -204,7 +204,7 @@ fn of_syntax(job: &Job, name: &str) -> Result<Vec<SyntaxFile>> {
             let why =
                 if planner.unpublished().is_empty() { String::new() } else { format!(" ({})", planner.unpublished()) };
             Err(Error::config(format!(
-                "--syntax {name}: {} has none of that name{}{why}; there are: {}",
+                "--syntax {name}: {} has no such syntax{}{why}; there are: {}",
                 job.profile.name,
                 suggest(name, &names),
                 names.join(", ")

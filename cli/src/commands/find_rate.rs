@@ -138,7 +138,7 @@ fn lost(finished: &Finished) -> Result<Result<(u64, u64), String>> {
     let Some(sent) = count("lanes_sent") else { return Ok(Ok((balance.unaccounted, balance.sent))) };
     let unclear = count("lanes_unclear").unwrap_or(0.0) + count("lanes_contradictions").unwrap_or(0.0);
     if unclear > 0.0 {
-        return Ok(Err(format!("lanes do not explain {unclear} packets or updates (docs/provenance.md)")));
+        return Ok(Err(format!("lanes do not identify {unclear} packets or updates (docs/provenance.md)")));
     }
     let lost = count("lanes_overtaken").unwrap_or(0.0) + count("lanes_missing").unwrap_or(0.0);
     Ok(Ok((lost as u64, sent as u64)))

@@ -123,7 +123,8 @@ fn made(out: &Path, given: [Option<String>; 2], server: bool, all: &[Finding]) -
     for (flag, name) in [("workers-if", &workers), ("server-if", &servers)] {
         if let Some(name) = name.as_ref().filter(|name| taken(name)) {
             return Err(Error::config(format!(
-                "--{flag} {name}: it exists; the launch of a device with --ports makes it: name another, or leave the flag out"
+                "--{flag} {name}: the interface exists, and the launch with --ports would create it; name another, or \
+                 leave the flag out"
             )));
         }
     }

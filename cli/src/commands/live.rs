@@ -81,7 +81,7 @@ impl Live {
         }
         let stats = every.map(|_| StatsWriter::open(flags.stats_to.as_deref())).transpose()?.map(Mutex::new);
         if flags.hold && !flags.tui && flags.control.is_none() {
-            return Err(Error::config("--hold: nothing could tell the run to begin; give --control or --tui too"));
+            return Err(Error::config("--hold: there is no way to start the run; add --control or --tui"));
         }
         let view = Arc::new(View::with_intervals(every));
         let (steering, control) = steer(flags, &stop, &view, ui)?;
@@ -111,7 +111,7 @@ impl Live {
             && !experiment.is_real_time()?
         {
             return Err(Error::config(format!(
-                "{flag}: these runs are in virtual time, where nothing waits; leave it out, or give transport.kind of a transport in real \
+                "{flag}: not supported in virtual time; leave it out, or set transport.kind to a transport in real \
                  time (pktgen list transports)"
             )));
         }

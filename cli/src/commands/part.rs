@@ -34,7 +34,7 @@ const WAIT_SAID: Time = 5 * SECOND;
 
 pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
     if !roles.workers && serve.looking.control.is_some() {
-        return Err(Error::config("--control: what is steered are the workers, and this part has none; leave it out"));
+        return Err(Error::config("--control: only workers can be controlled, and this part has none; leave it out"));
     }
     let stop = stop_flag();
     let looking = Live::new(&serve.looking, stop.clone(), ui)?;

@@ -254,7 +254,7 @@ fn find_rate(property: &str, question: &dyn Question, solver: &Solver, folder: &
     for index in 0..question.cases() {
         let report = question.max_rate(index, solver, &mut |probe| ui.detail(&probe_line(probe)))?;
         let Some(setup) = report.probes.values().next().map(|probe| probe.setup.clone()) else {
-            return Err(Error::config("--find max-rate: no rate could be asked; check verify.access"));
+            return Err(Error::config("--find max-rate: no rate could be tested; check verify.access"));
         };
         if let Some(beyond) = &report.beyond
             && let Some(found) = &beyond.answer.found

@@ -24,7 +24,7 @@ const MEMBERS: usize = 8;
 pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
     if args.all || args.table.is_some() || !args.metrics.is_empty() {
         return Err(Error::config(
-            "--wrong lists packets, and --metric, --all and --table are for numbers: give one of them",
+            "--wrong: cannot be combined with --metric, --all or --table; leave one of them out",
         ));
     }
     let mut wrong = false;

@@ -25,7 +25,7 @@ pub type Watch<'a> = &'a dyn Fn() -> u64;
 
 /// The metric of the time that a study took.
 pub const TIME_TAKEN: Definition =
-    Definition::new(TIME, "ns", Better::Lower, "Time on the wall that the study took, on one core of this machine.");
+    Definition::new(TIME, "ns", Better::Lower, "Wall-clock time of the study, on one core of this machine.");
 
 /// A number that a study found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

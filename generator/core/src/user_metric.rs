@@ -16,17 +16,17 @@ const METRICS_MAX: usize = 64;
 settings! {
     /// The keys of a metric.
     pub struct UserMetricKeys {
-        /// What it is: one SELECT over the tables of a run, with a column `value`; all other columns are labels.
+        /// Definition: one SELECT over the tables of a run, with a column `value`; all other columns are labels.
         sql: String = "" said "must be written";
-        /// In what its values are: `ns`, `share`, `bps`, `bytes` are shown as those of other metrics, all others as they stand.
+        /// Unit of the values; `ns`, `share`, `bps` and `bytes` are formatted as for built-in metrics, others are printed unchanged.
         unit: String = "";
-        /// Which values are better; comparisons judge those that say so.
+        /// Which values are better; comparisons judge only metrics with a direction.
         better: Better = "neither" of [
-            ("lower", Better::Lower, "lower ones"),
-            ("higher", Better::Higher, "higher ones"),
-            ("neither", Better::Neither, "it describes"),
+            ("lower", Better::Lower, "lower values"),
+            ("higher", Better::Higher, "higher values"),
+            ("neither", Better::Neither, "no direction"),
         ];
-        /// What it says, for readers of reports.
+        /// Description, shown in reports.
         about: String = "";
     }
 }

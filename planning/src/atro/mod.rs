@@ -53,7 +53,7 @@ impl Named for Atro {
         "atro"
     }
     fn about(&self) -> &'static str {
-        "how to wire and route for the highest rate of an in-network AllReduce (ATRO)"
+        "wiring and routing for the highest rate of an in-network AllReduce (ATRO)"
     }
 }
 

@@ -37,8 +37,13 @@ static METRICS: [Definition; 7] = [
     ),
     rate("allreduce_rate_low_gbps", UNIT, Better::Higher, "Lower end of the 95 % interval of the mean; of baselines."),
     rate("allreduce_rate_high_gbps", UNIT, Better::Higher, "Upper end of the 95 % interval of the mean; of baselines."),
-    rate("atro_gain", "ratio", Better::Neither, "Rate of ATRO with as many switches, by the mean rate; of baselines."),
-    rate("allreduce_bound_gbps", UNIT, Better::Neither, "A rate that no wiring of as many switches exceeds."),
+    rate(
+        "atro_gain",
+        "ratio",
+        Better::Neither,
+        "Rate of ATRO with as many switches, divided by the baseline's mean rate.",
+    ),
+    rate("allreduce_bound_gbps", UNIT, Better::Neither, "Upper bound of the rate for any wiring of as many switches."),
     rate(
         "flows_per_link",
         "flows",
@@ -61,15 +66,15 @@ impl Named for AtroStudy {
 settings! {
     /// What it reads from `[study]`.
     struct Settings {
-        /// `atro`, or a baseline: `pktgen list placers` has them.
+        /// Scheme: `atro`, or a baseline; `pktgen list placers` prints them.
         scheme: String = ATRO;
-        /// Network of a baseline.
+        /// Topology of a baseline.
         network: Topology = "leaf_spine" of (choices(Topology::ALL));
         /// Workers.
         workers: u32 = 90;
         /// Switches.
         switches: u32 = 20;
-        /// Ports of a switch.
+        /// Ports per switch.
         ports: u32 = 24;
         /// Switches that aggregate.
         aggregators: u32 = 4;
@@ -77,7 +82,7 @@ settings! {
         layers: u32 = 5;
         /// Rate of a link.
         capacity: Rate = "100Gbps";
-        /// Draws of a baseline.
+        /// Random draws of a baseline.
         repetitions: u32 = 1 in 1..=1_000_000;
     }
 }

@@ -27,7 +27,7 @@ impl Named for Soar {
         "soar"
     }
     fn about(&self) -> &'static str {
-        "which k switches of a tree aggregate, so that messages take the least time on all links (SOAR, exact)"
+        "placement of k aggregating switches in a tree with the least total time of messages on all links (SOAR, exact)"
     }
 }
 

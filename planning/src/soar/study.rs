@@ -28,13 +28,8 @@ const fn part(metric: &'static str, definition: &'static str) -> Definition {
 }
 
 static METRICS: [Definition; 11] = [
-    Definition::new(
-        "utilisation_ratio",
-        "ratio",
-        Better::Lower,
-        "φ by that of the tree without a switch that aggregates.",
-    )
-    .source("SOAR §5"),
+    Definition::new("utilisation_ratio", "ratio", Better::Lower, "φ divided by that of the tree without aggregation.")
+        .source("SOAR §5"),
     Definition::new(
         "phi",
         "s",
@@ -44,19 +39,14 @@ static METRICS: [Definition; 11] = [
     .source("SOAR §2"),
     Definition::new("blue", "switches", Better::Neither, "Switches that aggregate, summed over workloads.")
         .source("SOAR §2"),
-    Definition::new(
-        "bytes_ratio",
-        "ratio",
-        Better::Lower,
-        "Bytes on all links by those without a switch that aggregates.",
-    )
-    .source("SOAR §5")
-    .needs("study.use_case"),
+    Definition::new("bytes_ratio", "ratio", Better::Lower, "Bytes on all links, divided by those without aggregation.")
+        .source("SOAR §5")
+        .needs("study.use_case"),
     Definition::new(
         "bytes_over_all_blue",
         "ratio",
         Better::Lower,
-        "Bytes on all links by those if every switch aggregates.",
+        "Bytes on all links, divided by those if every switch aggregates.",
     )
     .source("SOAR §5")
     .needs("study.use_case"),
@@ -64,10 +54,13 @@ static METRICS: [Definition; 11] = [
         "left_phi",
         "Part of φ by messages from the subtree of the root's first child, on links up to a switch that aggregates.",
     ),
-    part("right_phi", "The same of the root's second child."),
-    time("gather_time", "Time on the wall of SOAR-Gather, summed over workloads."),
-    time("colour_time", "Time on the wall of SOAR-Color, summed over workloads."),
-    Definition::new("colour_orders", "orders of magnitude", Better::Neither, "log10 of gather_time by colour_time.")
+    part(
+        "right_phi",
+        "Part of φ by messages from the subtree of the root's second child, on links up to a switch that aggregates.",
+    ),
+    time("gather_time", "Wall-clock time of SOAR-Gather, summed over workloads."),
+    time("colour_time", "Wall-clock time of SOAR-Color, summed over workloads."),
+    Definition::new("colour_orders", "orders of magnitude", Better::Neither, "log10 of gather_time / colour_time.")
         .source("SOAR §5.3")
         .needs("study.strategy = \"soar\""),
     TIME_TAKEN,
@@ -176,7 +169,7 @@ impl Named for SoarStudy {
         "soar"
     }
     fn about(&self) -> &'static str {
-        "what a choice of k aggregating switches saves on a binary tree, in time and in bytes (SOAR §5)"
+        "savings in time and bytes by k aggregating switches on a binary tree (SOAR §5)"
     }
 }
 
@@ -186,25 +179,25 @@ type Case = Option<UseCase>;
 settings! {
     /// What it reads from `[study]`, where that is not a tree of its own.
     keys Settings {
-        /// Nodes of a complete binary tree: a power of two.
+        /// Nodes of the complete binary tree: a power of two.
         size: u32 = 256;
-        /// How rates grow towards the destination.
+        /// Growth of rates towards the destination.
         rates: Rates = "constant" of (choices(Rates::ALL));
-        /// Which loads are drawn.
+        /// Distribution of the loads.
         loads: Drawn = "uniform" of (drawn());
-        /// Which strategy: `pktgen list placers` has them.
+        /// Placement strategy; `pktgen list placers` prints them.
         strategy: String = "soar";
-        /// How SOAR's tables are made.
+        /// How SOAR's tables are computed.
         method: bool = "pruned" of [("pruned", false, ""), ("as_printed", true, "")];
-        /// The destination's colour.
+        /// Colour of the destination.
         root: Root = "either" of (choices(Root::ALL));
-        /// Switches that aggregate at most.
+        /// Maximum number of switches that aggregate.
         k: u32 = 16 in 0..=1_000_000;
-        /// Workloads, one after the other.
+        /// Number of consecutive workloads.
         workloads: u32 = 1 in 1..=100_000;
-        /// Workloads that a switch aggregates for at most; 0: all.
+        /// Maximum number of workloads that a switch aggregates; 0: unlimited.
         capacity: u32 = 0 in 0..=1_000_000;
-        /// Of what bytes are counted.
+        /// Application whose bytes are counted.
         use_case: Case = "none" of (cases());
     }
 }

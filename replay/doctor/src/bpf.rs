@@ -16,7 +16,7 @@ impl Named for Bpf {
         NAME
     }
     fn about(&self) -> &'static str {
-        "whether BPF programs are compiled, and who may load them"
+        "JIT compilation of BPF programs, and permission to load them"
     }
 }
 

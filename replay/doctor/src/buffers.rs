@@ -17,7 +17,7 @@ impl Named for Buffers {
         NAME
     }
     fn about(&self) -> &'static str {
-        "how large socket buffers may be"
+        "maximum sizes of socket buffers"
     }
 }
 

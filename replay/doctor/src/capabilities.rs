@@ -28,7 +28,7 @@ impl Named for Capabilities {
         NAME
     }
     fn about(&self) -> &'static str {
-        "what this process may ask of the kernel"
+        "capabilities of this process"
     }
 }
 

@@ -18,7 +18,7 @@ impl Named for ClockSource {
         NAME
     }
     fn about(&self) -> &'static str {
-        "what the clock is read from, and what reading it costs"
+        "clock source and cost of reading it"
     }
 }
 

@@ -15,7 +15,7 @@ impl Named for Hugepages {
         NAME
     }
     fn about(&self) -> &'static str {
-        "huge pages, for those that pktgen is compared with"
+        "huge pages, for other generators that pktgen is compared with"
     }
 }
 

@@ -17,7 +17,7 @@ impl Named for Interface {
         NAME
     }
     fn about(&self) -> &'static str {
-        "is it there, up, connected, away from the default route; driver, speed, queues, NUMA"
+        "existence, link state, default route, driver, speed, queues, NUMA node"
     }
 }
 

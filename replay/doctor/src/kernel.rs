@@ -42,7 +42,7 @@ impl Named for Kernel {
         NAME
     }
     fn about(&self) -> &'static str {
-        "what the kernel's version brings, AF_XDP, type information"
+        "kernel version and its features, AF_XDP, type information"
     }
 }
 

@@ -17,7 +17,7 @@ impl Named for Memlock {
         NAME
     }
     fn about(&self) -> &'static str {
-        "how much memory AF_XDP may lock"
+        "limit of locked memory for AF_XDP"
     }
 }
 

@@ -14,7 +14,7 @@ impl Named for Ptp {
         NAME
     }
     fn about(&self) -> &'static str {
-        "clocks that can follow PTP"
+        "clocks that support PTP"
     }
 }
 

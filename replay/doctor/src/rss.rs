@@ -25,7 +25,7 @@ impl Named for Rss {
         NAME
     }
     fn about(&self) -> &'static str {
-        "how a card spreads what arrives over its queues"
+        "distribution of received frames over a card's queues"
     }
 }
 

@@ -14,7 +14,7 @@ impl Named for StampsOf {
         NAME
     }
     fn about(&self) -> &'static str {
-        "hardware timestamps, and the clock that they are of"
+        "hardware timestamps and their clock"
     }
 }
 

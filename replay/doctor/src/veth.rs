@@ -16,7 +16,7 @@ impl Named for Veth {
         NAME
     }
     fn about(&self) -> &'static str {
-        "veth pairs: what they are no measure of, and what their other end needs"
+        "veth pairs: limits of measurements on them, requirements at the other end"
     }
 }
 

@@ -16,7 +16,7 @@ impl Named for Xdp {
         NAME
     }
     fn about(&self) -> &'static str {
-        "what a driver can do with XDP: programs, redirected frames, zero copy"
+        "XDP features of the driver: programs, redirected frames, zero copy"
     }
 }
 

@@ -63,7 +63,8 @@ fn unite(catalogue: &Catalogue, document: &mut Document) -> Result<()> {
         match (document.get(&own).cloned(), document.get(&device).cloned()) {
             (Some(a), Some(b)) if a != b => {
                 return Err(Error::config(format!(
-                    "{own} = {} and {device} = {}: an external device and its workers have one {key}; write one of the two keys, or the same value",
+                    "{own} = {} and {device} = {}: an external device and its workers must have the same {key}; set \
+                     one of the two keys, or both to the same value",
                     a.to_label(),
                     b.to_label()
                 )));
@@ -173,8 +174,8 @@ impl Plan {
         }
         if kind.capabilities().in_process {
             return Err(Error::config(format!(
-                "transport.kind = \"{}\": its cables are in this process, and hardware (target.kind = \"external\") is not; use \
-                 af_packet, af_xdp, xdp_live or pcap",
+                "transport.kind = \"{}\": it moves frames within this process and cannot reach hardware (target.kind \
+                 = \"external\"); use af_packet, af_xdp, xdp_live or pcap",
                 kind.name()
             )));
         }

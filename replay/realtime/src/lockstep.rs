@@ -20,11 +20,11 @@ use session::Session;
 settings! {
     /// What `[target.lockstep]` says of a device of another process, in virtual time.
     pub struct Lockstep {
-        /// Command that starts the device, word by word; it finds the path of its socket in `PKTGEN_LOCKSTEP`.
+        /// Command that starts the device: program and arguments; the environment variable `PKTGEN_LOCKSTEP` has the socket's path.
         command: Vec<String> = [];
-        /// Path of the socket, for a device that is started by hand.
+        /// Path of the socket, for a device started by hand.
         socket: Option<String>;
-        /// How long the device may take to connect, and for an answer, by the wall clock.
+        /// Timeout for the connection and for each answer, by the wall clock.
         timeout: Span = "10s" in spans(above(0));
     }
 }
@@ -40,7 +40,7 @@ impl Lockstep {
         section.end()?;
         if own.command.is_empty() && own.socket.is_none() {
             return Err(Error::config(format!(
-                "{place}: it names no device; give the words of its command, or the path of a socket in target.lockstep.socket and \
+                "{place}: it names no device; set its command, or the path of a socket in target.lockstep.socket and \
                  start the device by hand"
             )));
         }
@@ -103,13 +103,13 @@ impl Plan {
         }
         if self.parts.facts.flows.is_some() {
             return Err(Error::config(
-                "target.lockstep: devices that reduce along a plan are ours; leave the plan out, or use target.kind = \"software\"",
+                "target.lockstep: plans are supported for software devices only; leave the plan out, or use \
+                 target.kind = \"software\"",
             ));
         }
         if self.spec.workers.cluster_of.contains(&pktgen_core::record::NO_CLUSTER) {
             return Err(Error::config(
-                "workload: background traffic says nothing of itself in its frames; it is for devices of ours (target.kind = \
-                 \"software\")",
+                "workload: background traffic is supported for software devices only (target.kind = \"software\")",
             ));
         }
         Ok(())

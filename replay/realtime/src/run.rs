@@ -396,7 +396,8 @@ impl Experiment {
         match (folder, &self.runs[..]) {
             (None, [only]) => Ok(only),
             (None, runs) => Err(Error::config(format!(
-                "the experiment has {} runs, and this is done with one: name it with --run, as --run {}; there are: {} ...",
+                "the experiment has {} runs, and this command needs one; name it with --run, as --run {}; there are: \
+                 {} ...",
                 runs.len(),
                 runs.first().map(Run::folder).unwrap_or_default(),
                 names()

@@ -243,8 +243,8 @@ impl SteeredRun {
             }
             SteerCommand::Factor(factor) => {
                 let Some(now) = self.pps() else {
-                    return Err("these workers send when they learn something, and have no cap yet that a factor could change; \
-                                set one: rate PPS"
+                    return Err("these workers react to what they receive, and have no cap yet that a factor could \
+                     change; set one: rate PPS"
                         .into());
                 };
                 let pps = now * factor;

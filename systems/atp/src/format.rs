@@ -220,7 +220,7 @@ impl Named for AtpMl {
         "atp_ml"
     }
     fn about(&self) -> &'static str {
-        "ATP packets of 62 values behind IPv4, without UDP, as the public code has them"
+        "ATP packets of 62 values over IPv4 without UDP, as in the public code"
     }
 }
 
@@ -294,7 +294,7 @@ impl Named for AtpUdp {
         "atp_udp"
     }
     fn about(&self) -> &'static str {
-        "the same over UDP (ours), with the packet's number, transmission and worker in its key"
+        "ATP packets over UDP (pktgen's own layout), with sequence number, attempt and worker in the key"
     }
 }
 

@@ -16,14 +16,14 @@ pub(crate) const SLOTS: u32 = 65_536;
 settings! {
     /// What workers read from `[endpoint]`, beside what all of synchronous training do.
     pub(crate) keys Workers {
-        /// Packets from the oldest one without a result on that may be under way, at most.
+        /// Maximum window: packets in flight, counted from the oldest one without a result.
         window: u32 = WINDOW in 1..=u32::from(AGGREGATORS_MAX);
-        /// Aggregators of the switch that packets are hashed to, at least as many as `window`.
+        /// Aggregators of the switch that packets are hashed to; at least `window`.
         aggregators: u32 = (u32::from(AGGREGATORS_MAX)) in 1..=u32::from(AGGREGATORS_MAX);
-        /// Lets the window follow the marks of results.
+        /// Whether the window adapts to congestion marks in results.
         congestion_control: bool = true;
-        /// Time without a result after which a packet is sent again. The public client waits for 50 ms before the first result
-        /// of a tensor.
+        /// Retransmission timeout of a packet without a result. The public client waits for 50 ms before the first
+        /// result of a tensor.
         retransmit: Span = "200us" in above(Span::from_ps(0));
     }
 }
@@ -31,7 +31,7 @@ settings! {
 settings! {
     /// What the server reads, too.
     pub(crate) keys Server {
-        /// Time that it takes for a packet.
+        /// Service time of the server per packet.
         service_time: Span = "0ns" in spans(0..=SECOND);
     }
 }
@@ -39,7 +39,7 @@ settings! {
 settings! {
     /// What the switch reads from `[target]`.
     pub(crate) keys Switch {
-        /// Aggregators of the switch; without any it forwards all.
+        /// Aggregators of the switch; 0: all packets are forwarded.
         aggregators: u32 = (u32::from(AGGREGATORS_MAX)) in 0..=u32::from(AGGREGATORS_MAX);
     }
 }
@@ -47,11 +47,11 @@ settings! {
 settings! {
     /// What the queue reads from `[target]`.
     pub(crate) keys Queueing {
-        /// Frames that a queue has room for, where the topology does not say.
+        /// Queue length in frames, unless the topology has its own.
         slots: u32 = SLOTS in 1..=1 << 20;
         /// Whether the frame in transmission keeps its slot.
         slot_in_transmission: bool = true;
-        /// Frames behind one that is marked when it leaves.
+        /// Congestion mark: a departing frame is marked if at least this many frames wait behind it.
         mark_at: u32 = MARK_AT in 0..=1 << 20;
     }
 }

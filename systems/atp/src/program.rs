@@ -38,7 +38,7 @@ impl Named for AtpKind {
         "atp"
     }
     fn about(&self) -> &'static str {
-        "ATP's switch: sums in hashed aggregators, and sends what collides on to the server"
+        "ATP's switch: sums in hashed aggregators, forwards colliding packets to the server"
     }
 }
 

@@ -19,7 +19,7 @@ impl Named for AtpQueue {
         "atp"
     }
     fn about(&self) -> &'static str {
-        "first in, first out; marks what leaves while many frames wait, in ATP's header, too"
+        "first in, first out; marks departing frames in a long queue, also in ATP's header"
     }
 }
 

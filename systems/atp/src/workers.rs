@@ -86,7 +86,7 @@ impl Named for AtpKind {
         "atp"
     }
     fn about(&self) -> &'static str {
-        "synchronous training: packets hashed to aggregators of a switch, summed by the server where they collide"
+        "synchronous training: packets hashed to aggregators of a switch; collisions are summed by the server"
     }
 }
 

@@ -33,16 +33,16 @@ impl Named for IswitchKind {
         "iswitch"
     }
     fn about(&self) -> &'static str {
-        "sums what comes of a cluster, and sends the sum when a threshold of contributions has come"
+        "sums the contributions of a cluster, and sends the sum at a threshold"
     }
 }
 
 settings! {
     /// What it reads from `[target]`.
     struct Settings {
-        /// Contributions with which a sum leaves; as many as the cluster has workers where it is left out.
+        /// Contributions after which a sum is sent; if not set, the number of workers of the cluster.
         threshold: Option<u32> in 1..=u32::from(u16::MAX);
-        /// Time after which a sum leaves that the threshold was not reached of; never where it is left out.
+        /// Timeout after which a sum below the threshold is sent; none if not set.
         timeout: Option<Span> in above(Span::from_ps(0));
     }
 }

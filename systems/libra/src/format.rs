@@ -314,7 +314,7 @@ impl Named for Libra {
         "libra"
     }
     fn about(&self) -> &'static str {
-        "key and value pairs of sparse training, hot ones by index in packets of at most 192 bytes; the header is ours"
+        "key-value pairs of sparse training, hot ones by index in packets of at most 192 bytes; pktgen's own header"
     }
 }
 

@@ -55,7 +55,7 @@ impl Named for LibraKind {
         "libra"
     }
     fn about(&self) -> &'static str {
-        "sums hot parameters of sparse training in registers, sends what is cold on to the parameter server"
+        "sums hot parameters of sparse training in registers, forwards cold ones to the parameter server"
     }
 }
 

@@ -37,7 +37,7 @@ impl Named for OlafDiscipline {
         "olaf"
     }
     fn about(&self) -> &'static str {
-        "one waiting update per cluster: newer replace, others merge, low rewards drop"
+        "one waiting update per cluster: newer updates replace it, others merge, low rewards are dropped"
     }
 }
 
@@ -85,12 +85,12 @@ impl FromValue for Window {
 settings! {
     /// What it reads from `[target]` beside what all disciplines do.
     struct Settings {
-        /// Compares rewards of updates (§3).
+        /// Whether rewards of updates are compared (§3).
         reward_filter: bool = true;
-        /// Rewards further apart than this are not comparable.
+        /// Difference of rewards above which updates are not comparable.
         reward_threshold: f64 = 1.5 in 0.0.., "a threshold is not negative";
-        /// How long a cluster counts as active after an arrival. §5 says "currently" and has no figure: a second is a hundred
-        /// times the longest interval between updates of the paper's testbed.
+        /// Time for which a cluster counts as active after an arrival. §5 says "currently" without a figure: a second
+        /// is a hundred times the longest interval between updates of the paper's testbed.
         active_window: Window = "1s";
         /// Which reward a merged update carries.
         merged_reward: MergedReward = "mean" of [

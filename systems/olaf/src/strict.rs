@@ -127,7 +127,7 @@ impl Named for OlafStrict {
         NAME
     }
     fn about(&self) -> &'static str {
-        "OLAF updates and ACKs without a header of ours: ids from addresses"
+        "OLAF updates and ACKs without pktgen's header; ids follow from addresses"
     }
 }
 

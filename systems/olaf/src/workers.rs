@@ -37,11 +37,11 @@ impl Named for TransmissionControlKind {
 settings! {
     /// What it reads from `[endpoint]`.
     struct Settings {
-        /// Age of the last acknowledgement from which on a worker sends more and more likely (§5).
+        /// Age of the last acknowledgement above which the sending probability grows (§5).
         delta_t: Span = "400ms" in above(Span::from_ps(0));
-        /// How fast it does so: the paper's two, urgent and fair, or a number.
+        /// Slope of that growth: the paper's urgent (`1/delta_t`) or fair (`delta_t`) choice, or a number per second.
         slope: Slope = "1/delta_t";
-        /// For each worker a text of 1 (send) and 0 (hold back), used instead of chance.
+        /// Fixed decisions instead of random ones: per worker a string of 1 (send) and 0 (withhold).
         choices: Vec<String> = [];
     }
 }

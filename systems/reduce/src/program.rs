@@ -34,18 +34,18 @@ impl Named for ReduceKind {
         "reduce"
     }
     fn about(&self) -> &'static str {
-        "sums each message where a plan says, once all its inputs have come"
+        "sums each message at the devices of a plan, when all its inputs have arrived"
     }
 }
 
 settings! {
     /// What it reads from `[target]`.
     struct Settings {
-        /// Messages of a cluster that may be open at an aggregator.
+        /// Maximum number of open messages per cluster at an aggregator.
         open_messages: u32 = 1024 in 1..=1 << 20;
-        /// After so long a sum leaves without what is missing; never where it is left out.
+        /// Timeout after which an incomplete sum is sent; none if not set.
         timeout: Option<Span> in above(Span::from_ps(0));
-        /// Devices that aggregate, where no plan says it.
+        /// Devices that aggregate, if there is no plan.
         aggregators: Option<DeviceNames>;
     }
 }

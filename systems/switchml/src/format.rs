@@ -161,7 +161,7 @@ impl Named for SwitchMl {
         "switchml"
     }
     fn about(&self) -> &'static str {
-        "SwitchML packets of 64 or 256 i32 values over UDP, as the public client has them"
+        "SwitchML packets of 64 or 256 i32 values over UDP, as in the public client"
     }
 }
 

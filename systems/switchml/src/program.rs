@@ -39,7 +39,7 @@ impl Named for SwitchMlKind {
         "switchml"
     }
     fn about(&self) -> &'static str {
-        "SwitchML's switch: sums packets of all workers in slots of two sets"
+        "SwitchML's switch: sums packets of all workers, in two sets of slots"
     }
 }
 
@@ -71,15 +71,15 @@ settings! {
     /// What it reads from `[target]`, for frames that hold so many values.
     #[derive(Debug, Clone, Copy)]
     struct Settings(sent: u16) {
-        /// Slots of a set.
+        /// Slots per set.
         pool: u16 = 512 said "512; of an external device: endpoint.pool" in 1..=POOL_MAX, "the registers of the switch hold no more of two sets";
-        /// Values of a packet, 64 or 256: what workers send.
+        /// Values per packet, 64 or 256; must match the workers.
         elements: u16 = sent said "what workers send, else 256";
-        /// Which jobs are served.
+        /// Number of jobs served.
         jobs: bool = "one" of [("one", false, "as the public controller has it"), ("several", true, "a pool each")];
-        /// Time that a packet takes.
+        /// Processing time per packet.
         pipeline_latency: Span = "1us" in spans(..=SECOND);
-        /// Refuses packets that would take part in another sum than their own; the public program does not.
+        /// Whether packets that would enter the sum of another block are refused; the public program does not refuse them.
         check: bool = true said "true; of an external device: false";
     }
 }

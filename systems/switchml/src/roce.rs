@@ -258,7 +258,7 @@ impl Named for SwitchMlRoce {
         NAME
     }
     fn about(&self) -> &'static str {
-        "SwitchML over RoCEv2: RDMA writes, as the public client and switch have them"
+        "SwitchML over RoCEv2: RDMA writes, as in the public client and switch"
     }
 }
 

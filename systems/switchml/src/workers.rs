@@ -45,7 +45,7 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
 settings! {
     /// The pool of a worker, as in Trio §6.1 (SwitchML-256, retransmission off).
     struct Window {
-        /// Slots of a set: packets that a worker has under way.
+        /// Slots per set: packets that a worker has in flight.
         pool: u32 = 512 in 1..=POOL_MAX;
     }
 }
@@ -58,14 +58,14 @@ impl Named for SwitchMlKind {
         "switchml"
     }
     fn about(&self) -> &'static str {
-        "synchronous training: packets in slots of a switch that waits for all workers"
+        "synchronous training: packets in slots of a switch, which waits for all workers"
     }
 }
 
 settings! {
     /// What it reads from `[endpoint]` beside what all synchronous workers do.
     keys Pool {
-        /// Slots of a set, of which a worker uses one per packet under way. Trio §6.1: SwitchML-256 has 512.
+        /// Slots per set; a worker uses one per packet in flight. Trio §6.1: SwitchML-256 has 512.
         pool: u32 = 512 in 1..=POOL_MAX;
     }
 }

@@ -78,7 +78,7 @@ pub(crate) struct ChipSettings {
 settings! {
     /// What says whether a device has a chip that takes time.
     pub(crate) keys Which {
-        /// Whose times packets take; in real time none is simulated.
+        /// Chip model that determines processing times; not simulated in real time.
         chip: bool = "trio" of [("trio", true, ""), ("none", false, "packets take no time")];
     }
 }
@@ -86,39 +86,39 @@ settings! {
 settings! {
     /// What says which chip that is.
     pub(crate) struct Written {
-        /// Instructions of the loop for a gradient (§6.3: 1.2).
+        /// Loop instructions per gradient (§6.3: 1.2).
         chip_instructions_per_gradient: f64 = 1.2 in 0.0..=1000.0;
-        /// Instructions of the program besides its loops (§6.3: about 60).
+        /// Instructions of the program outside its loops (§6.3: about 60).
         chip_instructions: u32 = 60 in 0..=NUMBER_MAX;
-        /// How long a thread needs for one instruction: several cycles (§2.2); how many is our reading.
+        /// Time of one instruction in a thread: several cycles (§2.2); the number is our reading.
         chip_instruction_time: Span = "8ns" in spans(0..=MS);
-        /// A clock cycle (§6.3: 1 GHz).
+        /// Duration of a clock cycle (§6.3: 1 GHz).
         chip_clock: Span = "1ns" in spans(0..=MS);
         /// Read-modify-write engines (§6.3: 12).
         chip_rmw_engines: u32 = 12 in 1..=NUMBER_MAX;
-        /// Cycles that one of them needs for an add (§6.3: 2).
+        /// Cycles per addition of a read-modify-write engine (§6.3: 2).
         chip_add_cycles: u32 = 2 in 0..=NUMBER_MAX;
-        /// Access to memory on the chip (§2.3: about 70 ns).
+        /// Access latency of on-chip memory (§2.3: about 70 ns).
         chip_sram_latency: Span = "70ns" in spans(0..=MS);
-        /// Access to memory off the chip (§2.3: 300 to 400 ns).
+        /// Access latency of off-chip memory (§2.3: 300 to 400 ns).
         chip_dram_latency: Span = "350ns" in spans(0..=MS);
-        /// Access to a packet's tail in the packet buffer; our reading.
+        /// Access latency of a packet's tail in the packet buffer; our reading.
         chip_tail_latency: Span = "70ns" in spans(0..=MS);
-        /// What every packet takes beside what the paper's numbers explain: 0 unless fitted.
+        /// Additional time per packet, not explained by the paper's numbers; 0 unless fitted.
         chip_overhead: Span = "0ns" in spans(0..=MS);
-        /// Bytes of a packet that its thread has at hand (§4: 192).
+        /// Size of a packet's head, which its thread holds locally (§4: 192 bytes).
         chip_head: Size = "192B";
-        /// Bytes of the tail that it reads at a time (§4: 64).
+        /// Size of a read from a packet's tail (§4: 64 bytes).
         chip_tail_chunk: Size = "64B";
-        /// Bytes of a Result that it writes at a time (§4: 256).
+        /// Size of a write of a Result (§4: 256 bytes).
         chip_result_chunk: Size = "256B";
-        /// Threads of all processing engines together (§1: thousands; the number is our reading).
+        /// Total threads of all processing engines (§1: thousands; the number is our reading).
         chip_threads: u32 = 2048 in 1..=NUMBER_MAX;
         /// Whether a thread waits for the reply to each of its adds.
         chip_adds: Adds = "synchronous" of [
-            ("synchronous", Adds::Synchronous, ""), ("asynchronous", Adds::Asynchronous, "it waits for the last reply only")
+            ("synchronous", Adds::Synchronous, ""), ("asynchronous", Adds::Asynchronous, "waits for the last reply only")
         ];
-        /// Where the sums are.
+        /// Memory that holds the sums.
         chip_buffer: BufferMemory = "dram" of [("dram", BufferMemory::Dram, ""), ("sram", BufferMemory::Sram, "")];
     }
 }

@@ -47,7 +47,7 @@ impl Named for TrioMlKind {
         "trio_ml"
     }
     fn about(&self) -> &'static str {
-        "sums blocks of gradients per job, gives up stragglers, multicasts results"
+        "sums blocks of gradients per job, gives up on stragglers, multicasts results"
     }
 }
 

@@ -66,14 +66,14 @@ impl Named for TrioMlKind {
         "trio_ml"
     }
     fn about(&self) -> &'static str {
-        "synchronous training: a window of blocks to a router that aggregates, partial results too"
+        "synchronous training: a window of blocks to an aggregating router, which may send partial results"
     }
 }
 
 settings! {
     /// What it reads from `[endpoint]` beside what all synchronous workers do.
     keys Window {
-        /// Blocks without a result that a worker may have.
+        /// Window: outstanding blocks per worker.
         window: u32 = WINDOW in 1..=WINDOW_MAX;
     }
 }

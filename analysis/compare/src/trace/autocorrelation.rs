@@ -18,7 +18,7 @@ impl Named for Autocorrelation {
         "autocorrelation"
     }
     fn about(&self) -> &'static str {
-        "correlation of a worker's gaps with those that follow, lags 1 to 10"
+        "autocorrelation of a worker's gaps, lags 1 to 10"
     }
 }
 

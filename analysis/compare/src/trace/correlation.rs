@@ -36,7 +36,7 @@ impl Named for Correlation {
         "correlation"
     }
     fn about(&self) -> &'static str {
-        "correlation between workers' counts, within clusters and across, and workers that are copies"
+        "correlation between workers' counts, within and across clusters; identical workers"
     }
 }
 

@@ -24,7 +24,7 @@ impl Named for Keys {
         "keys"
     }
     fn about(&self) -> &'static str {
-        "how unequal parameters are: share of updates of the hottest keys, and which they are"
+        "inequality of parameters: share of updates of the hottest keys, and their identity"
     }
 }
 

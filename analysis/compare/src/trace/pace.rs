@@ -20,7 +20,7 @@ impl Named for Pace {
         "pace"
     }
     fn about(&self) -> &'static str {
-        "how gaps lengthen or shorten in the course of the run, by tenths"
+        "trend of gaps in the course of the run, by tenths"
     }
 }
 

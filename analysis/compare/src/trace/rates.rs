@@ -22,7 +22,7 @@ impl Named for Rates {
         "rates"
     }
     fn about(&self) -> &'static str {
-        "how unequal the rates of workers and of clusters are"
+        "inequality of the rates of workers and of clusters"
     }
 }
 

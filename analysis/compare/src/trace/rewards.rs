@@ -22,7 +22,7 @@ impl Named for Rewards {
         "rewards"
     }
     fn about(&self) -> &'static str {
-        "how rewards change in the course of the run, by tenths; share of updates with one"
+        "trend of rewards in the course of the run, by tenths; share of updates with a reward"
     }
 }
 

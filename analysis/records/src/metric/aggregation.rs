@@ -21,14 +21,14 @@ const DEFINITIONS: [Definition; 3] = [
     counts(
         "aggregation_count",
         PACKETS,
-        "Received packets that represent n updates; not of sums by key, whose results do not say it.",
+        "Received packets that represent n updates; not for sums by key, whose results do not carry the number.",
     )
     .labels(&[COUNT]),
     counts("aggregation_cdf", SHARE, "Share of received packets that represent at most n updates.").labels(&[COUNT]),
     counts(
         "aggregation_mean",
         "updates per packet",
-        "Updates that a received packet represents, mean over packets; no value for sums by key, whose results do not say it.",
+        "Mean number of updates that a received packet represents; no value for sums by key, whose results do not carry the number.",
     ),
 ];
 

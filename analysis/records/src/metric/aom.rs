@@ -39,20 +39,16 @@ const PARTS: [Part; 7] = [
         ),
         |age| age.mean_ns,
     ),
-    (age("aom_peak_mean", "Mean of the ages just before each delivery that lowers them."), |age| age.peak_mean_ns),
-    (age("aom_peak_p99", "99th percentile of the ages just before each delivery that lowers them."), |age| {
+    (age("aom_peak_mean", "Mean peak age: ages just before each delivery that lowers them."), |age| age.peak_mean_ns),
+    (age("aom_peak_p99", "99th percentile of peak ages: ages just before each delivery that lowers them."), |age| {
         age.peak_p99_ns
     }),
-    (age("aom_peak_max", "Largest of the ages just before each delivery that lowers them."), |age| age.peak_max_ns),
-    (age("aom_p50", "Age that the cluster or worker stays below for half of the time."), |age| {
+    (age("aom_peak_max", "Maximum peak age: ages just before each delivery that lowers them."), |age| age.peak_max_ns),
+    (age("aom_p50", "Median age over time: the age is below it for half of the time."), |age| {
         age.quantiles_ns.map(|q| q[0])
     }),
-    (age("aom_p90", "Age that the cluster or worker stays below for 90 % of the time."), |age| {
-        age.quantiles_ns.map(|q| q[1])
-    }),
-    (age("aom_p99", "Age that the cluster or worker stays below for 99 % of the time."), |age| {
-        age.quantiles_ns.map(|q| q[2])
-    }),
+    (age("aom_p90", "90th percentile of the age over time."), |age| age.quantiles_ns.map(|q| q[1])),
+    (age("aom_p99", "99th percentile of the age over time."), |age| age.quantiles_ns.map(|q| q[2])),
 ];
 
 const STARVED: [Definition; 2] = [
@@ -60,15 +56,20 @@ const STARVED: [Definition; 2] = [
         "flows_never_delivered",
         "flows",
         Better::Lower,
-        "Clusters, or workers, that generated updates of which none arrived.",
+        "Clusters, or workers, that generated updates but had none delivered.",
     )
     .labels(&[FLOW])
     .source("design §4")
     .needs(FULL),
-    Definition::new("flow_never_delivered", "flows", Better::Neither, "1 for each of them, by its number.")
-        .labels(&[FLOW, ONE])
-        .source("design §4")
-        .needs(FULL),
+    Definition::new(
+        "flow_never_delivered",
+        "flows",
+        Better::Neither,
+        "1 for each cluster, or worker, that generated updates but had none delivered.",
+    )
+    .labels(&[FLOW, ONE])
+    .source("design §4")
+    .needs(FULL),
 ];
 
 impl Metric for Aom {

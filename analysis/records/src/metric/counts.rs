@@ -31,12 +31,12 @@ const fn background(metric: &'static str, better: Better, definition: &'static s
 }
 
 const DEFINITIONS: [Definition; 25] = [
-    updates("sent", Better::Neither, "Transmissions of updates by workers, repeated ones included."),
-    Definition::new("received", PACKETS, Better::Neither, "Packets with updates at the parameter server."),
-    Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped; subsumed and outranked ones are not. Of a device without books that only forwards: that did not arrive; of one that may merge it has no value.")
+    updates("sent", Better::Neither, "Transmissions of updates by workers, including retransmissions."),
+    Definition::new("received", PACKETS, Better::Neither, "Packets with updates received by the parameter server."),
+    Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped, without subsumed and outranked ones. For a device without books: share that did not arrive if it only forwards, no value if it may merge.")
         .source("design §4"),
     updates("dropped", Better::Lower, "Sent updates that were dropped; with a label, for that reason.").labels(&[REASON]),
-    updates("merged", Better::Neither, "Updates that were delivered inside aggregates."),
+    updates("merged", Better::Neither, "Updates delivered inside aggregates."),
     updates(
         "absorbed",
         Better::Neither,
@@ -47,35 +47,35 @@ const DEFINITIONS: [Definition; 25] = [
     updates(
         "aggregated",
         Better::Neither,
-        "Updates that arrived in a packet with others, without one of each packet: represented − received. Subsumed and outranked \
-         ones are not among them; no value for sums by key.",
+        "Updates that arrived in a packet with others, minus one per packet: represented − received. Subsumed and \
+         outranked updates are not counted; no value for sums by key.",
     )
     .source("OLAF Table 1"),
     Definition::new("unrepresented", SHARE, Better::Lower, "Share of sent updates that no packet at the server represents: dropped, subsumed or outranked; no value for sums by key.")
         .source("OLAF Table 1"),
-    updates("subsumed", Better::Neither, "Updates that a newer one of the same worker took the place of."),
-    updates("outranked", Better::Neither, "Updates that were discarded for one with a higher reward."),
-    updates("in_flight", Better::Neither, "Updates that were under way when the run ended."),
+    updates("subsumed", Better::Neither, "Updates replaced by a newer update of the same worker."),
+    updates("outranked", Better::Neither, "Updates discarded in favour of one with a higher reward."),
+    updates("in_flight", Better::Neither, "Updates in flight at the end of the run."),
     updates(
         "unaccounted",
         Better::Neither,
-        "Updates with an unknown fate: the device was hardware, which keeps no books. 0 with a software device.",
+        "Updates with an unknown fate, because the device keeps no books (hardware). 0 with a software device.",
     )
     .source("design §2.6"),
-    updates("withheld", Better::Neither, "Updates that workers kept back.").source("OLAF §5"),
-    Definition::new("withheld_share", SHARE, Better::Neither, "Share of generated updates that workers kept back.").source("OLAF §5"),
+    updates("withheld", Better::Neither, "Updates withheld by workers (transmission control).").source("OLAF §5"),
+    Definition::new("withheld_share", SHARE, Better::Neither, "Share of generated updates that workers withheld.").source("OLAF §5"),
     Definition::new("accepted", SHARE, Better::Neither, "Share of received packets that the server's reward gate accepted.")
         .source("OLAF §2.1"),
     updates("retransmissions", Better::Lower, "Transmissions of updates that had been sent before."),
     updates("balance_unknown", Better::Lower, "Updates missing from the account; 0, or the run is invalid."),
-    Definition::new("sums_ok", PACKETS, Better::Neither, "Packets whose payload was the sum of their members: bit for bit, or where only lanes name the members, in any order of additions."),
-    Definition::new("sums_wrong", PACKETS, Better::Lower, "Packets whose payload was not; 0, or the run is invalid. No value where sums could not be checked."),
-    Definition::new("sums_unchecked", PACKETS, Better::Lower, "Sums with unknown members: they were not checked.").needs(BLACK_BOX),
-    Definition::new("damaged", PACKETS, Better::Lower, "Packets of one update that hold something else; 0, or the run is invalid.").needs(BLACK_BOX),
-    Definition::new("duplicates", PACKETS, Better::Lower, "Packets that arrived again.").needs(FULL),
-    background("sent", Better::Neither, "Packets of traffic that belongs to no cluster."),
-    background("received", Better::Neither, "Those of them that arrived."),
-    background("dropped", Better::Lower, "Those of them that were dropped."),
+    Definition::new("sums_ok", PACKETS, Better::Neither, "Packets whose payload was the sum of their members: bit for bit, or, if members are known by lanes only, in any order of additions."),
+    Definition::new("sums_wrong", PACKETS, Better::Lower, "Packets whose payload was not the sum of their members; 0, or the run is invalid. No value if sums could not be checked."),
+    Definition::new("sums_unchecked", PACKETS, Better::Lower, "Sums that were not checked, because their members are unknown.").needs(BLACK_BOX),
+    Definition::new("damaged", PACKETS, Better::Lower, "Packets of one update whose content differs from what was sent; 0, or the run is invalid.").needs(BLACK_BOX),
+    Definition::new("duplicates", PACKETS, Better::Lower, "Packets that arrived more than once.").needs(FULL),
+    background("sent", Better::Neither, "Packets of background traffic sent (traffic without a cluster)."),
+    background("received", Better::Neither, "Packets of background traffic that arrived."),
+    background("dropped", Better::Lower, "Packets of background traffic that were dropped."),
 ];
 
 impl Metric for Counts {

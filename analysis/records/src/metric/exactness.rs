@@ -17,49 +17,49 @@ const fn by_key(metric: &'static str, unit: &'static str, better: Better, defini
 }
 
 const DEFINITIONS: [Definition; 11] = [
-    by_key("counted_twice", UPDATES, Better::Lower, "Hot updates that are in several sums.").source("LIBRA §3.6"),
+    by_key("counted_twice", UPDATES, Better::Lower, "Hot updates contained in more than one sum.").source("LIBRA §3.6"),
     by_key(
         "never_counted",
         UPDATES,
         Better::Lower,
-        "Hot updates that are in no sum and were taken for duplicates; what a device took with it is dropped instead.",
+        "Hot updates contained in no sum, because they were taken for duplicates; updates lost with a failed device count as dropped.",
     )
     .source("LIBRA §3.6"),
-    by_key("retransmitted_share", SHARE, Better::Lower, "Retransmissions by generated updates."),
+    by_key("retransmitted_share", SHARE, Better::Lower, "Retransmissions per generated update."),
     by_key(
         "recirculations_per_packet",
         "passes per packet",
         Better::Lower,
-        "Passes of an added packet beyond the first, mean.",
+        "Mean number of passes beyond the first, per added packet.",
     )
     .source("LIBRA §3.4"),
     by_key(
         "register_conflicts_per_packet",
         "pairs per packet",
         Better::Lower,
-        "Pairs of an added packet beyond the first of their register, mean.",
+        "Mean number of pairs beyond the first of their register, per added packet.",
     )
     .source("LIBRA §3.4"),
     by_key(
         "hot_pairs_per_packet",
         "pairs per packet",
         Better::Higher,
-        "Pairs of key and gradient in an added packet, mean.",
+        "Mean number of key-gradient pairs per added packet.",
     )
     .source("LIBRA §3.4"),
-    by_key("aggregated_share", SHARE, Better::Higher, "Pairs that switches added, by all pairs that workers pushed.")
+    by_key("aggregated_share", SHARE, Better::Higher, "Share of the pairs pushed by workers that switches added.")
         .source("LIBRA §3.1"),
     by_key(
         "server_busy_share",
         SHARE,
         Better::Lower,
-        "Share of the run in which the parameter server served, of several the mean.",
+        "Share of the run in which the parameter server was busy; mean over several servers.",
     ),
-    by_key("server_busy_most_share", SHARE, Better::Lower, "The same of the busiest of several parameter servers.")
+    by_key("server_busy_most_share", SHARE, Better::Lower, "Share of the run in which the busiest of several parameter servers was busy.")
         .source("LIBRA §2.1"),
-    by_key("memory_share", SHARE, Better::Lower, "Share of a switch's 20 MB, as the paper counts.")
+    by_key("memory_share", SHARE, Better::Lower, "Memory used, as a share of a switch's 20 MB, counted as in the paper.")
         .source("LIBRA §5.7"),
-    by_key("memory_all_share", SHARE, Better::Lower, "Share of a switch's 20 MB, with all that it keeps."),
+    by_key("memory_all_share", SHARE, Better::Lower, "Memory used, as a share of a switch's 20 MB, with all state."),
 ];
 
 /// Of a run that sums by key, updates that were counted twice, and never; none of another run.
@@ -74,7 +74,7 @@ impl Named for Exactness {
     }
 
     fn about(&self) -> &'static str {
-        "sums by key: updates that were counted twice or never, recirculations, the server's work, a switch's memory"
+        "sums by key: updates counted twice or never, recirculations, server load, switch memory"
     }
 }
 

@@ -25,7 +25,7 @@ impl Named for Findings {
     }
 
     fn about(&self) -> &'static str {
-        "studies: what was found without a network"
+        "results of studies (without a network)"
     }
 }
 

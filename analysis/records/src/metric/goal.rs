@@ -20,16 +20,16 @@ const DEFINITIONS: [Definition; 4] = [
         TIME_TO_GOAL,
         NS,
         Better::Lower,
-        "When every worker had as many different updates represented at the server as the goal says; none if not all did.",
+        "Time at which every worker had `capture.goal` different updates represented at the server; no value if not all did.",
     )
     .source("design §4, OLAF §8.2")
     .needs("capture.goal"),
-    Definition::new(TIME_TO_GOAL, NS, Better::Lower, "When this worker had them.")
+    Definition::new(TIME_TO_GOAL, NS, Better::Lower, "Time at which this worker had `capture.goal` different updates represented at the server.")
         .labels(&[WORKER, ONE])
         .source("design §4, OLAF §8.2")
         .needs("capture.goal and capture.records = \"full\""),
     Definition::new("workers_at_goal", "workers", Better::Higher, "Workers that reached the goal.").needs("capture.goal"),
-    Definition::new("represented", UPDATES, Better::Higher, "Different updates in what arrived at the server.")
+    Definition::new("represented", UPDATES, Better::Higher, "Different updates represented in packets at the server.")
         .needs("capture.goal and capture.records = \"full\"; or a capture"),
 ];
 
@@ -39,7 +39,7 @@ impl Named for Goal {
     }
 
     fn about(&self) -> &'static str {
-        "time until every worker had as many updates represented as the run's goal says, per worker and in all"
+        "time until every worker had capture.goal updates represented at the server, per worker and in total"
     }
 }
 

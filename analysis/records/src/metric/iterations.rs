@@ -44,24 +44,24 @@ const OF_SOURCES: [&str; 4] = ["degraded_share", "sources_mean", EFFECTIVE_TIME,
 
 /// In the order of their lines.
 const DEFINITIONS: [Definition; 18] = [
-    of(ITERATION_TIME, NS, Better::Lower, "Time of an iteration: per worker from the beginning of its first to the end of its last, by their number; the mean over workers.").source("TRIO §6.2"),
-    of("over_ideal", "ratio", Better::Lower, "`iteration_time_mean` by `ideal_iteration_time`.").source("TRIO §6.2"),
-    of("degraded_share", SHARE, Better::Lower, "Share of results that lack sources; of sums by key 0, or none where updates are missing in some or counted twice.").source("TRIO §5"),
-    of("sources_mean", SHARE, Better::Higher, "Share of all contributions that are in results: 1 if all are; of sums by key 1, or none where updates are missing in some or counted twice.").source("TRIO §5"),
-    of(EFFECTIVE_TIME, NS, Better::Lower, "Time of an iteration's worth of samples: `iteration_time_mean` by `sources_mean`. A model: accuracy depends on the number of contributions averaged so far.").source("TRIO §6.2, Figure 12"),
-    of("time_to_target", NS, Better::Lower, "`effective_iteration_time` times the iterations to the wanted accuracy that the experiment states; none if it states none.").source("TRIO §6.2, Figure 12"),
-    of(USEFUL_RATE, "elements/s", Better::Higher, "Gradients other than 0 of all workers by the time from the beginning of the first iteration to the end of the last.").source("LIBRA §5.2"),
-    of(IDEAL_TIME, NS, Better::Neither, "An iteration without stragglers over an ideal network: its computation and a ring over links without loss.").source("TRIO §6.1"),
-    of("waiting_bound", NS, Better::Neither, "What an iteration loses at least that lacks a straggler throughout: one timeout per window of blocks.").source("TRIO §5"),
-    of("iteration_time_p50", NS, Better::Lower, "Median over iterations and workers of the time from beginning to end.").source("TRIO §6.2"),
-    of("iteration_time_p99", NS, Better::Lower, "99th percentile of the same.").source("TRIO §6.2"),
-    of("iteration_time_max", NS, Better::Lower, "Largest of the same.").source("TRIO §6.2"),
-    of("communication_time_mean", NS, Better::Lower, "From computed gradients to the last result, mean over iterations; missed ones left out."),
-    of("delay_mean", NS, Better::Neither, "For how long an iteration was held up as a straggler, mean.").source("TRIO §6.1"),
-    of("straggled_share", SHARE, Better::Neither, "Share of iterations that were held up.").source("TRIO §6.1"),
-    of("skipped_share", SHARE, Better::Lower, "Share of blocks that were not sent, since their result was there."),
-    of("missed_share", SHARE, Better::Lower, "Share of iterations without a computation, since all results were there."),
-    of(ITERATIONS, "iterations", Better::Neither, "Iterations that ended, of all workers."),
+    of(ITERATION_TIME, NS, Better::Lower, "Mean iteration time: per worker, from the start of its first iteration to the end of its last, divided by their number; mean over workers.").source("TRIO §6.2"),
+    of("over_ideal", "ratio", Better::Lower, "`iteration_time_mean` divided by `ideal_iteration_time`.").source("TRIO §6.2"),
+    of("degraded_share", SHARE, Better::Lower, "Share of results that lack sources; for sums by key 0, or no value if updates are missing or counted twice.").source("TRIO §5"),
+    of("sources_mean", SHARE, Better::Higher, "Share of all contributions that are in results; for sums by key 1, or no value if updates are missing or counted twice.").source("TRIO §5"),
+    of(EFFECTIVE_TIME, NS, Better::Lower, "Time per iteration's worth of samples: `iteration_time_mean` divided by `sources_mean`. A model: accuracy depends on the number of contributions averaged so far.").source("TRIO §6.2, Figure 12"),
+    of("time_to_target", NS, Better::Lower, "`effective_iteration_time` times `endpoint.iterations_to_target`; no value if that key is not set.").source("TRIO §6.2, Figure 12"),
+    of(USEFUL_RATE, "elements/s", Better::Higher, "Non-zero gradients of all workers, divided by the time from the start of the first iteration to the end of the last.").source("LIBRA §5.2"),
+    of(IDEAL_TIME, NS, Better::Neither, "Time of an iteration without stragglers on an ideal network: computation and a ring all-reduce over loss-free links.").source("TRIO §6.1"),
+    of("waiting_bound", NS, Better::Neither, "Minimum time lost by an iteration that lacks a straggler throughout: one timeout per window of blocks.").source("TRIO §5"),
+    of("iteration_time_p50", NS, Better::Lower, "Median iteration time, over iterations and workers.").source("TRIO §6.2"),
+    of("iteration_time_p99", NS, Better::Lower, "99th percentile of iteration times, over iterations and workers.").source("TRIO §6.2"),
+    of("iteration_time_max", NS, Better::Lower, "Maximum iteration time, over iterations and workers.").source("TRIO §6.2"),
+    of("communication_time_mean", NS, Better::Lower, "Mean time from computed gradients to the last result, over iterations without missed ones."),
+    of("delay_mean", NS, Better::Neither, "Mean straggler delay per iteration.").source("TRIO §6.1"),
+    of("straggled_share", SHARE, Better::Neither, "Share of iterations with a straggler delay.").source("TRIO §6.1"),
+    of("skipped_share", SHARE, Better::Lower, "Share of blocks that were not sent, because their result had already arrived."),
+    of("missed_share", SHARE, Better::Lower, "Share of iterations that were not computed, because all results had already arrived."),
+    of(ITERATIONS, "iterations", Better::Neither, "Completed iterations of all workers."),
 ];
 
 impl Named for Iterations {
@@ -70,7 +70,7 @@ impl Named for Iterations {
     }
 
     fn about(&self) -> &'static str {
-        "synchronous training: time of iterations against the ideal, delays, and what results lack"
+        "synchronous training: iteration times against the ideal, delays, missing sources of results"
     }
 }
 

@@ -20,18 +20,18 @@ const fn of(metric: &'static str, unit: &'static str, better: Better, definition
 }
 
 const DEFINITIONS: [Definition; 13] = [
-    of("lanes_decoded", PACKETS, Better::Higher, "Received packets whose members their lanes name."),
+    of("lanes_decoded", PACKETS, Better::Higher, "Received packets whose lanes identify their members."),
     of(
         "lanes_ambiguous",
         SHARE,
         Better::Lower,
-        "Share of received packets whose lanes have several explanations, or say only how many.",
+        "Share of received packets whose lanes are ambiguous, or give only the number of members.",
     ),
     of(
         "lanes_contradictions",
         PACKETS,
         Better::Lower,
-        "Received packets whose lanes no set of updates explains; 0, or an assumption fails.",
+        "Received packets whose lanes match no set of updates; 0, or an assumption fails.",
     ),
     of(
         "lanes_wrong",
@@ -43,35 +43,40 @@ const DEFINITIONS: [Definition; 13] = [
         "lanes_sent",
         UPDATES,
         Better::Neither,
-        "Transmissions that the lanes account for: delivered alone or merged, overtaken, missing or unclear.",
+        "Transmissions accounted for by lanes: delivered alone or merged, overtaken, missing or unclear.",
     ),
-    of("lanes_alone", UPDATES, Better::Neither, "Of these, delivered as the only member of a packet."),
-    of("lanes_merged", UPDATES, Better::Neither, "Of these, delivered inside aggregates."),
+    of(
+        "lanes_alone",
+        UPDATES,
+        Better::Neither,
+        "Transmissions accounted for by lanes that were delivered as the only member of a packet.",
+    ),
+    of(
+        "lanes_merged",
+        UPDATES,
+        Better::Neither,
+        "Transmissions accounted for by lanes that were delivered inside aggregates.",
+    ),
     of(
         "lanes_overtaken",
         UPDATES,
         Better::Neither,
-        "Of these, not delivered while a newer one of the worker was: subsumed, outranked or lost.",
+        "Transmissions accounted for by lanes that were not delivered while a newer one of the worker was: subsumed, outranked or lost.",
     ),
     of(
         "lanes_missing",
         UPDATES,
         Better::Lower,
-        "Of these, not delivered and nothing newer either: lost, outranked, or under way at the end.",
+        "Transmissions accounted for by lanes that were not delivered, nor a newer one of the worker: lost, outranked or in flight at the end.",
     ),
+    of("lanes_aggregation_mean", "updates per packet", Better::Neither, "Mean number of updates in a decoded packet."),
     of(
-        "lanes_aggregation_mean",
-        "updates per packet",
-        Better::Neither,
-        "Updates that a decoded packet holds, mean over packets.",
-    ),
-    of("lanes_unclear", UPDATES, Better::Lower, "Of these, perhaps members of packets that are ambiguous."),
-    of(
-        "lanes_unidentified",
+        "lanes_unclear",
         UPDATES,
         Better::Lower,
-        "Members of ambiguous packets, as far as those say how many they have.",
+        "Transmissions accounted for by lanes that may be members of ambiguous packets.",
     ),
+    of("lanes_unidentified", UPDATES, Better::Lower, "Members of ambiguous packets, as far as their number is known."),
     of(
         "lanes_aom_mean",
         NS,
@@ -87,7 +92,7 @@ impl Named for Lanes {
     }
 
     fn about(&self) -> &'static str {
-        "what payloads say of their members without the device's help: decoded, ambiguous, and a balance of their own"
+        "members of packets decoded from payloads, without the device's books: decoded, ambiguous, separate balance"
     }
 }
 

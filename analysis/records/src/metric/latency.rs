@@ -40,18 +40,21 @@ const HOST_NEEDS: &str = "capture.records = \"full\"; or captures of both sides"
 const DEVICE: [Definition; 4] = [
     device(
         "device_latency_mean",
-        "From the last bit of a packet in to its first bit out at a device, mean over packets and devices.",
+        "Mean time in a device, from a packet's last bit in to its first bit out, over packets and devices.",
     ),
-    device("device_latency_p50", "Median of the same."),
-    device("device_latency_p99", "99th percentile of the same."),
-    device("device_latency_max", "Largest of the same."),
+    device("device_latency_p50", "Median time in a device, from a packet's last bit in to its first bit out."),
+    device(
+        "device_latency_p99",
+        "99th percentile of the time in a device, from a packet's last bit in to its first bit out.",
+    ),
+    device("device_latency_max", "Maximum time in a device, from a packet's last bit in to its first bit out."),
 ];
 /// Lines about hosts.
 pub const HOST: [Definition; 4] = [
-    host("host_latency_mean", "From sending to reception of the newest member of a packet, mean over packets."),
-    host("host_latency_p50", "Median of the same."),
-    host("host_latency_p99", "99th percentile of the same."),
-    host("host_latency_max", "Largest of the same."),
+    host("host_latency_mean", "Mean time from sending to reception of the newest member of a packet."),
+    host("host_latency_p50", "Median time from sending to reception of the newest member of a packet."),
+    host("host_latency_p99", "99th percentile of the time from sending to reception of the newest member of a packet."),
+    host("host_latency_max", "Maximum time from sending to reception of the newest member of a packet."),
 ];
 
 impl Metric for Latency {

@@ -15,8 +15,8 @@ const BY_HOST: Definition = Definition::new(
     "late_by_host",
     SHARE,
     Better::Neither,
-    "Share of the frames of an open loop that the host made late: due while the thread that sends did not run for more than 1 µs in which it only \
-     waited, or beyond a usual call, or while such frames still left.",
+    "Share of open-loop frames delayed by the host: due while the sending thread did not run for more than 1 µs of \
+     a wait, or for longer than a usual call, or while such frames were still leaving.",
 )
 .needs("real time with deadlines");
 
@@ -24,7 +24,7 @@ const OTHERS: Definition = Definition::new(
     "late_others_p99",
     NS,
     Better::Lower,
-    "How late the frames left that the host did not make late: 99 % left within this time.",
+    "99th percentile of the lateness of frames that the host did not delay.",
 )
 .needs("real time with deadlines");
 
@@ -34,7 +34,7 @@ impl Named for Pacing {
     }
 
     fn about(&self) -> &'static str {
-        "real time: which frames the host made late, and how late the others were"
+        "real time: frames delayed by the host, and lateness of the others"
     }
 }
 

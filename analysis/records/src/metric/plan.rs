@@ -26,7 +26,7 @@ const DEFINITIONS: [Definition; 8] = [
         "links_unlike_plan",
         "links",
         Better::Lower,
-        "Links that carried another number of messages than the plan says; 0, or the promise is broken.",
+        "Links whose number of messages differs from the plan; 0 if the plan's promise is kept.",
     ),
     along(
         "phi",
@@ -35,22 +35,22 @@ const DEFINITIONS: [Definition; 8] = [
         "Network utilisation φ: messages times cost, summed over links with a cost, per round.",
     )
     .source("SOAR §2"),
-    along("phi_planned", "cost", Better::Lower, "φ that the plan promises; twice that with answers.").source("SOAR §2"),
+    along("phi_planned", "cost", Better::Lower, "φ promised by the plan; twice that with answers.").source("SOAR §2"),
     along(
         "allreduce_rate",
         BPS,
         Better::Higher,
-        "Wire bits of a message by the time between its answers, at the worker where that is slowest.",
+        "Wire bits per message, divided by the time between answers, at the slowest worker.",
     )
     .source("docs/reduce.md"),
-    along("rate_planned", BPS, Better::Higher, "Rate r that the plan promises.").source("docs/reduce.md"),
+    along("rate_planned", BPS, Better::Higher, "Rate r promised by the plan.").source("docs/reduce.md"),
     along(
         "link_load_max",
         SHARE,
         Better::Lower,
-        "Highest share of a link's rate that wanted to cross it; above 1 it is overloaded. Needs two rounds.",
+        "Maximum offered load of a link, as a share of its rate; above 1 the link is overloaded. Needs two rounds.",
     ),
-    along("queue_max", "frames", Better::Lower, "Most frames that waited for a link."),
+    along("queue_max", "frames", Better::Lower, "Maximum number of frames waiting for a link."),
     along("link_messages", "messages", Better::Neither, "Updates, sums and answers that crossed a link.").labels(&[
         Label::new("id", "the link's number in the plan"),
         Label::new("link", "its ends"),

@@ -20,31 +20,21 @@ const fn of(metric: &'static str, unit: &'static str, better: Better, definition
 }
 
 const DEFINITIONS: [Definition; 5] = [
-    of(
-        "queue_sent",
-        PACKETS,
-        Better::Neither,
-        "Frames that this queue sent; those of all queues are what the end sent.",
-    ),
+    of("queue_sent", PACKETS, Better::Neither, "Frames sent by this queue; the sum over queues is what the end sent."),
     of(
         "queue_received",
         PACKETS,
         Better::Neither,
-        "Frames that came by this queue; those of all queues are what the end received.",
+        "Frames received by this queue; the sum over queues is what the end received.",
     ),
-    of(
-        "queue_dropped",
-        PACKETS,
-        Better::Lower,
-        "Frames that this queue lost, on the way out or before they were read.",
-    ),
+    of("queue_dropped", PACKETS, Better::Lower, "Frames lost by this queue, on sending or before they were read."),
     of(
         "queue_full_waits",
         "times",
         Better::Lower,
-        "How often this queue took nothing, or found no room where it hands frames over.",
+        "How often this queue accepted no frame, or found the next buffer full.",
     ),
-    of("queue_late_p99", NS, Better::Lower, "How late frames left by this queue: 99 % left within this time."),
+    of("queue_late_p99", NS, Better::Lower, "99th percentile of the lateness of frames sent by this queue."),
 ];
 
 impl Named for Queues {
@@ -53,7 +43,7 @@ impl Named for Queues {
     }
 
     fn about(&self) -> &'static str {
-        "real time with several queues: what each of them sent, received and lost, and how late it was"
+        "real time with several queues: sent, received and lost frames, and lateness, per queue"
     }
 }
 

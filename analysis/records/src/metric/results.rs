@@ -37,55 +37,115 @@ const LATENCY: [Definition; 4] = [
         "result_latency_mean",
         NS,
         Better::Lower,
-        "From a worker's contribution to the first result of its block, if no source is missing; mean.",
+        "Mean time from a worker's contribution to the first result of its block, for results with all sources.",
     ),
-    recorded("result_latency_p50", NS, Better::Lower, "Median of the same."),
-    recorded("result_latency_p99", NS, Better::Lower, "99th percentile of the same."),
-    recorded("result_latency_max", NS, Better::Lower, "Largest of the same."),
+    recorded(
+        "result_latency_p50",
+        NS,
+        Better::Lower,
+        "Median time from a contribution to the first result of its block, for results with all sources.",
+    ),
+    recorded(
+        "result_latency_p99",
+        NS,
+        Better::Lower,
+        "99th percentile of the time from a contribution to the first result of its block, for results with all sources.",
+    ),
+    recorded(
+        "result_latency_max",
+        NS,
+        Better::Lower,
+        "Maximum time from a contribution to the first result of its block, for results with all sources.",
+    ),
 ];
 pub(crate) const RECOVERY: [Definition; 4] = [
     recorded(
         "recovery_time_min",
         NS,
         Better::Lower,
-        "From a worker's contribution to the first result of its block, if sources are missing; smallest.",
+        "Minimum time from a worker's contribution to the first result of its block, for results that lack sources.",
     ),
-    recorded("recovery_time_mean", NS, Better::Lower, "Mean of the same."),
-    recorded("recovery_time_p99", NS, Better::Lower, "99th percentile of the same."),
-    recorded("recovery_time_max", NS, Better::Lower, "Largest of the same."),
+    recorded(
+        "recovery_time_mean",
+        NS,
+        Better::Lower,
+        "Mean time from a contribution to the first result of its block, for results that lack sources.",
+    ),
+    recorded(
+        "recovery_time_p99",
+        NS,
+        Better::Lower,
+        "99th percentile of the time from a contribution to the first result of its block, for results that lack sources.",
+    ),
+    recorded(
+        "recovery_time_max",
+        NS,
+        Better::Lower,
+        "Maximum time from a contribution to the first result of its block, for results that lack sources.",
+    ),
 ];
 const OVER_TIMEOUT: [Definition; 2] = [
-    recorded("recovery_over_timeout_min", "ratio", Better::Lower, "`recovery_time_min` by the timeout of the device."),
-    recorded("recovery_over_timeout_max", "ratio", Better::Lower, "`recovery_time_max` by the timeout of the device."),
+    recorded(
+        "recovery_over_timeout_min",
+        "ratio",
+        Better::Lower,
+        "`recovery_time_min` divided by the device's timeout.",
+    ),
+    recorded(
+        "recovery_over_timeout_max",
+        "ratio",
+        Better::Lower,
+        "`recovery_time_max` divided by the device's timeout.",
+    ),
 ];
 const COUNTS: [Definition; 3] = [
-    recorded("results", "results", Better::Neither, "Results at workers, rows of `results`."),
-    recorded("results_degraded", "results", Better::Lower, "Those of them that lack sources."),
-    recorded("results_again", "results", Better::Lower, "Those of them whose block the worker had a result of."),
+    recorded("results", "results", Better::Neither, "Results received by workers (rows of `results`)."),
+    recorded("results_degraded", "results", Better::Lower, "Results received by workers that lack sources."),
+    recorded(
+        "results_again",
+        "results",
+        Better::Lower,
+        "Repeated results: the worker already had a result of the block.",
+    ),
 ];
 const COUNTERS: [Definition; 10] = [
-    counted("replies", "results", Better::Neither, "Results at workers, whatever was recorded; none of sums by key."),
-    counted("clipped", "elements", Better::Lower, "Gradients that did not fit 32 bits when they were scaled, and were clipped."),
+    counted(
+        "replies",
+        "results",
+        Better::Neither,
+        "Results received by workers, independent of what was recorded; not counted for sums by key.",
+    ),
+    counted("clipped", "elements", Better::Lower, "Gradients clipped because they did not fit 32 bits after scaling."),
     counted(
         "scaling_error",
         "ratio",
         Better::Lower,
-        "How far the means that workers make of results are from those of the unscaled gradients: Σ|error| / Σ|exact| over \
-         every 64th block.",
+        "Relative error of workers' means against those of unscaled gradients: Σ|error| / Σ|exact| over every 64th \
+         block.",
     )
     .source("design §4"),
-    counted("aggregation_latency_mean", NS, Better::Lower, "Time of a packet in devices, as their programs count it; mean.")
-        .source("TRIO §6.3, Figure 15"),
-    counted("aggregation_rate", "elements/s", Better::Higher, "Gradients of a packet by `aggregation_latency_mean`.")
-        .source("TRIO §6.3, Figure 15"),
+    counted(
+        "aggregation_latency_mean",
+        NS,
+        Better::Lower,
+        "Mean time of a packet in devices, as counted by their programs.",
+    )
+    .source("TRIO §6.3, Figure 15"),
+    counted(
+        "aggregation_rate",
+        "elements/s",
+        Better::Higher,
+        "Gradients per packet, divided by `aggregation_latency_mean`.",
+    )
+    .source("TRIO §6.3, Figure 15"),
     device(
         "count",
-        "What devices, servers and controllers counted: of several the sum, or the largest (docs/records.md, Counters).",
+        "Counters of devices, servers and controllers; of several the sum, or the largest (docs/records.md, Counters).",
     ),
-    device("ps", "Times that the programs of devices summed up; their names end in `_ps`."),
-    device("ns", "Times that devices and servers measured; their names end in `_ns`."),
-    device("ppm", "Shares that devices tell, in millionths; their names end in `_ppm`."),
-    device("bytes", "Memory and traffic of devices; their names end in `_bytes`."),
+    device("ps", "Total times counted by the programs of devices; names end in `_ps`."),
+    device("ns", "Times measured by devices and servers; names end in `_ns`."),
+    device("ppm", "Shares reported by devices, in millionths; names end in `_ppm`."),
+    device("bytes", "Memory and traffic of devices; names end in `_bytes`."),
 ];
 
 const COUNTER: [Label; 1] = [Label::new("counter", "the counter's name")];
@@ -100,7 +160,7 @@ impl Named for Results {
     }
 
     fn about(&self) -> &'static str {
-        "synchronous training: latency of results, recovery from stragglers, and what devices counted"
+        "synchronous training: latency of results, recovery from stragglers, counters of devices"
     }
 }
 

@@ -25,7 +25,7 @@ impl Named for Stamps {
     }
 
     fn about(&self) -> &'static str {
-        "from stamps of the kernel or a card to the run's own times, and how far that may be off"
+        "delays between timestamps of the kernel or card and the run's times, with their uncertainty"
     }
 }
 
@@ -39,30 +39,30 @@ const fn read(metric: &'static str, definition: &'static str) -> Definition {
 const READ: [Definition; 4] = [
     read(
         "receive_delay_mean",
-        "From the stamp of a packet (of the kernel or a card) to when the server had read it, mean over stamped packets.",
+        "Mean delay from a packet's timestamp (of the kernel or a card) to its reading by the server, over stamped packets.",
     ),
-    read("receive_delay_p50", "Median of the same."),
-    read("receive_delay_p99", "99th percentile of the same."),
-    read("receive_delay_max", "Largest of the same."),
+    read("receive_delay_p50", "Median delay from a packet's timestamp to its reading by the server."),
+    read("receive_delay_p99", "99th percentile of the delay from a packet's timestamp to its reading by the server."),
+    read("receive_delay_max", "Maximum delay from a packet's timestamp to its reading by the server."),
 ];
 
 const SEND: [Definition; 4] = [
     read(
         "send_delay_mean",
-        "From just before the call that sent a frame to its stamp on the way out (of the kernel's driver or a card), mean over stamped \
-         frames.",
+        "Mean delay from just before the send call of a frame to its send timestamp (of the kernel's driver or a \
+         card), over stamped frames.",
     ),
-    read("send_delay_p50", "Median of the same."),
-    read("send_delay_p99", "99th percentile of the same."),
-    read("send_delay_max", "Largest of the same."),
+    read("send_delay_p50", "Median delay from just before the send call to the send timestamp."),
+    read("send_delay_p99", "99th percentile of the delay from just before the send call to the send timestamp."),
+    read("send_delay_max", "Maximum delay from just before the send call to the send timestamp."),
 ];
 
 const ERROR: Definition = Definition::new(
     "stamp_clock_error",
     NS,
     Better::Lower,
-    "How far delays by stamps may be off: what the readings of the clocks before and after the run may be, and half of what lies \
-     between them. Above 100 us delays are withheld.",
+    "Uncertainty of delays by timestamps: that of the clock readings before and after the run, plus half of the \
+     difference between them. Above 100 us delays are withheld.",
 )
 .labels(&[SIDE])
 .needs(NEEDS);
@@ -71,7 +71,7 @@ const STAMPED: Definition = Definition::new(
     "stamped",
     SHARE,
     Better::Higher,
-    "Share of the packets to be stamped that were, whether or not their clock is known.",
+    "Share of packets to be stamped that have a timestamp, whether or not its clock is known.",
 )
 .labels(&[SIDE])
 .needs("transport.stamps, transport.sent_stamps_every");

@@ -21,15 +21,15 @@ const DEFINITIONS: [Definition; 3] = [
         "p_send_mean",
         "probability",
         Better::Neither,
-        "Probability of sending, mean over the decisions of workers.",
+        "Mean probability of sending, over the decisions of workers.",
     ),
     decided(
         "congested_share",
         SHARE,
         Better::Lower,
-        "Share of decisions at which more clusters were active than the queue has slots.",
+        "Share of decisions taken while more clusters were active than the queue has slots.",
     ),
-    decided("ack_age_mean", NS, Better::Lower, "Age of the worker's last ACK, mean over the decisions."),
+    decided("ack_age_mean", NS, Better::Lower, "Mean age of the worker's last ACK, over decisions."),
 ];
 
 impl Named for States {

@@ -19,9 +19,9 @@ use crate::resolved::Analysis;
 pub(super) struct Throughput;
 
 const DEFINITIONS: [Definition; 4] = [
-    Definition::new("throughput_bps", "bps", Better::Higher, "Bits of frames per second at the parameter server, from the first packet to the last.")
+    Definition::new("throughput_bps", "bps", Better::Higher, "Bits per second of frames received by the parameter server, from the first packet to the last.")
         .needs(FULL),
-    Definition::new("updates_per_s", "updates/s", Better::Higher, "Represented updates per second at the parameter server, over the same time; no value for sums by key.")
+    Definition::new("updates_per_s", "updates/s", Better::Higher, "Represented updates per second at the parameter server, from the first packet to the last; no value for sums by key.")
         .needs(FULL),
     Definition::new(
         "elements_per_s",
@@ -35,7 +35,7 @@ const DEFINITIONS: [Definition; 4] = [
         "downlink_bytes_per_delivered_update",
         "bytes",
         Better::Lower,
-        "Bytes of acknowledgements over all links, by delivered updates.",
+        "Bytes of acknowledgements on all links, divided by delivered updates.",
     ),
 ];
 

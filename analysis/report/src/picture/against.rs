@@ -136,7 +136,7 @@ impl Named for Against {
     }
 
     fn about(&self) -> &'static str {
-        "metrics against an axis of the sweep: groups' ages, speedup, times of training, findings of studies"
+        "metrics against an axis of the sweep: ages of groups, speedup, training times, results of studies"
     }
 }
 

@@ -25,7 +25,7 @@ impl Named for Lateness {
     }
 
     fn about(&self) -> &'static str {
-        "CDF of how late frames left in real time"
+        "CDF of the lateness of frames in real time"
     }
 }
 

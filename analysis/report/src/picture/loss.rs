@@ -18,7 +18,7 @@ impl Named for Loss {
     }
 
     fn about(&self) -> &'static str {
-        "share of the sent updates that was dropped, by reason, as stacked bars per point"
+        "share of sent updates that were dropped, by reason, as stacked bars per point"
     }
 }
 

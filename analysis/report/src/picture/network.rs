@@ -31,7 +31,7 @@ impl Named for NetworkLoad {
     }
 
     fn about(&self) -> &'static str {
-        "the network with the share of its rate that each link carried, where counters or records have it"
+        "network with the utilisation of each link, where counters or records have it"
     }
 }
 

@@ -20,7 +20,7 @@ impl Named for Paper {
     }
 
     fn about(&self) -> &'static str {
-        "published values beside ours with their intervals, one picture per metric"
+        "published values beside measured ones with their intervals, one picture per metric"
     }
 }
 

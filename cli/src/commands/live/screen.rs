@@ -39,7 +39,7 @@ pub(super) struct Screen {
 impl Screen {
     /// Takes the terminal at standard error.
     pub(super) fn open() -> Result<Screen> {
-        let fails = |e: std::io::Error| Error::Host(format!("--tui: this terminal cannot be drawn on: {e}"));
+        let fails = |e: std::io::Error| Error::Host(format!("--tui: cannot draw on this terminal: {e}"));
         enable_raw_mode().map_err(fails)?;
         execute!(stderr(), EnterAlternateScreen).map_err(fails)?;
         let terminal = Terminal::new(CrosstermBackend::new(stderr())).map_err(fails)?;

@@ -50,7 +50,7 @@ impl StatsWriter {
             Some("jsonl") => Sink::Json(create(&path)?),
             _ => {
                 return Err(Error::config(format!(
-                    "--stats-to {}: the extension says the form; there are: .csv, .jsonl, - for JSON lines on standard output, \
+                    "--stats-to {}: unknown extension; there are: .csv, .jsonl, - for JSON lines on standard output, \
                      and run for stats.jsonl in the run dir",
                     path.display()
                 )));

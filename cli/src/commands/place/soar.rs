@@ -68,7 +68,7 @@ fn tree(name: &str, made: &MadeTree) -> Result<Tree> {
             [("--rates", made.rates.is_some()), ("--loads", made.loads.is_some()), ("--seed", made.seed.is_some())];
         return match given.iter().find(|(_, given)| *given) {
             Some((flag, _)) => Err(Error::config(format!(
-                "{flag}: it is of a tree that is made, as BT(64); {name} has rates and loads of its own"
+                "{flag}: only for generated trees, as BT(64); {name} has its own rates and loads"
             ))),
             None => file::read(Path::new(name)),
         };

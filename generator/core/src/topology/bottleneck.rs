@@ -21,15 +21,15 @@ impl Named for Bottleneck {
 settings! {
     /// What it reads from `[topology]`.
     struct Settings {
-        /// Rate of the cable from the workers' host to the device.
+        /// Link rate from the workers' host to the device.
         ingress_rate: Rate = "100Gbps";
-        /// Rate of the cable from the device to the server: the bottleneck.
+        /// Link rate from the device to the server: the bottleneck.
         rate: Rate = "40Gbps";
-        /// Rate of both cables on the way back.
+        /// Rate of both links on the return path.
         downlink_rate: Rate = "100Gbps";
-        /// Time on each cable, one way.
+        /// Propagation delay of each link, one way.
         delay: Span = "0ps";
-        /// What a frame takes on a cable beside its bytes.
+        /// Per-frame overhead on a link, beyond the frame's bytes.
         overhead: Size = "0B";
     }
 }

@@ -15,7 +15,7 @@ impl Named for Custom {
         "custom"
     }
     fn about(&self) -> &'static str {
-        "hosts, devices and links written out in the file"
+        "hosts, devices and links listed in the experiment file"
     }
 }
 
@@ -26,13 +26,13 @@ settings! {
         hosts: Vec<String> = [];
         /// Names of devices.
         devices: Vec<String> = [];
-        /// Name of the server; several with spaces between them.
+        /// Name of the server; several names are separated by spaces.
         server: String = "ps";
-        /// Cables: `"NODE NODE RATE [RATE BACK]"`, the node that is nearer to the workers first.
+        /// Links: `"NODE NODE RATE [RATE BACK]"`, the node nearer to the workers first.
         links: Vec<String> = [];
-        /// Time on each cable, one way.
+        /// Propagation delay of each link, one way.
         delay: Span = "0ps";
-        /// What a frame takes on a cable beside its bytes.
+        /// Per-frame overhead on a link, beyond the frame's bytes.
         overhead: Size = "0B";
     }
 }

@@ -26,21 +26,21 @@ impl Named for FatTree {
 settings! {
     /// What it reads from `[topology]`.
     struct Settings {
-        /// Groups of edge and aggregation switches.
+        /// Pods: groups of edge and aggregation switches.
         pods: u32 = 4 in 1..=1000;
-        /// Edge switches of a pod, and as many aggregation switches.
+        /// Edge switches per pod; the number of aggregation switches is the same.
         pod_switches: u32 = 2 in 1..=128;
-        /// Switches above them, a multiple of pod_switches.
+        /// Core switches, a multiple of `pod_switches`.
         cores: u32 = 4 in 1..=1 << 14;
-        /// Hosts that an edge switch has room for.
+        /// Host ports per edge switch.
         edge_hosts: u32 = 12 in 1..=1000;
         /// Parameter servers.
         servers: u32 = 1 in 1..=1000;
-        /// Rate of every cable.
+        /// Rate of every link.
         rate: Rate = "100Gbps";
-        /// Time on each cable, one way.
+        /// Propagation delay of each link, one way.
         delay: Span = "1us";
-        /// What a frame takes on a cable beside its bytes.
+        /// Per-frame overhead on a link, beyond the frame's bytes.
         overhead: Size = "24B";
     }
 }

@@ -24,19 +24,19 @@ impl Named for LeafSpine {
 settings! {
     /// What it reads from `[topology]`.
     struct Settings {
-        /// Switches with hosts.
+        /// Leaf switches, which have hosts.
         leaves: u32 = 10 in 1..=1000;
-        /// Switches above them.
+        /// Spine switches.
         spines: u32 = 10 in 1..=1000;
-        /// Hosts that a leaf has room for.
+        /// Host ports per leaf.
         leaf_hosts: u32 = 14 in 1..=1000;
         /// Parameter servers.
         servers: u32 = 1 in 1..=1000;
-        /// Rate of every cable.
+        /// Rate of every link.
         rate: Rate = "100Gbps";
-        /// Time on each cable, one way.
+        /// Propagation delay of each link, one way.
         delay: Span = "1us";
-        /// What a frame takes on a cable beside its bytes.
+        /// Per-frame overhead on a link, beyond the frame's bytes.
         overhead: Size = "24B";
     }
 }

@@ -22,21 +22,21 @@ impl Named for MultiHop {
 settings! {
     /// What it reads from `[topology]`.
     struct Settings {
-        /// Devices next to the workers, whose clusters are shared out among them.
+        /// Leaf devices; the clusters are distributed over them.
         leaves: u32 = 2;
-        /// Rate of a host's cable.
+        /// Link rate of a host.
         host_rate: Rate = "1Gbps";
-        /// Rate from each leaf to the root.
+        /// Link rate from each leaf to the root.
         leaf_rates: Vec<Rate> = ["800kbps", "800kbps"];
-        /// What the first leaf's rate is multiplied with (OLAF Figure 10).
+        /// Factor of the first leaf's rate (OLAF Figure 10).
         alpha: f64 = 1.0 in above_to(0.0, 1e6);
-        /// Rate from the root to the server.
+        /// Link rate from the root to the server.
         root_rate: Rate = "1Mbps";
-        /// Rate of every cable but a host's on the way back.
+        /// Rate of all links on the return path except those to hosts.
         downlink_rate: Rate = "1Gbps";
-        /// Time on each cable, one way.
+        /// Propagation delay of each link, one way.
         delay: Span = "0ps";
-        /// What a frame takes on a cable beside its bytes.
+        /// Per-frame overhead on a link, beyond the frame's bytes.
         overhead: Size = "0B";
         /// Slots of a leaf's queue.
         leaf_slots: u32 = 5 in 1.., "a queue has at least 1 slot";

@@ -21,18 +21,18 @@ impl Named for FromPlan {
         "plan"
     }
     fn about(&self) -> &'static str {
-        "the network that a planner wrote, for program reduce"
+        "network of a plan, for program reduce"
     }
 }
 
 settings! {
     /// What it reads from `[topology]`.
     struct Settings {
-        /// The plan, as `pktgen place … --emit` wrote it; a small one where it is left out.
+        /// Plan file, written by `pktgen place … --emit`; a small built-in plan if not set.
         file: Option<String>;
-        /// Time on each cable, one way.
+        /// Propagation delay of each link, one way.
         delay: Span = "0ps";
-        /// What a frame takes on a cable beside its bytes.
+        /// Per-frame overhead on a link, beyond the frame's bytes.
         overhead: Size = "0B";
     }
 }

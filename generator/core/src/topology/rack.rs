@@ -24,22 +24,22 @@ impl Named for Rack {
 settings! {
     /// What it reads from `[topology]`.
     struct Settings {
-        /// Forwarding engines with servers, and one above them where there are several.
+        /// Forwarding engines with servers; several are connected by one engine above them.
         engines: u32 = 1;
-        /// Hosts of the workers; 0 gives each worker its own.
+        /// Hosts of the workers; 0: one host per worker.
         hosts: u32 = 0;
-        /// Rate of a host's cable.
+        /// Link rate of a host.
         host_rate: Rate = "100Gbps";
-        /// Rate between engines.
+        /// Link rate between engines.
         fabric_rate: Rate = "400Gbps";
-        /// Frames that wait for the engine above: a router's packet memory holds a window of every engine (§5: up to 65,535
-        /// packets).
+        /// Queue length towards the engine above: a router's packet memory holds a window of every engine (§5: up to
+        /// 65,535 packets).
         fabric_slots: u32 = 65_536;
-        /// Time on a host's cable, one way.
+        /// Propagation delay of a host's link, one way.
         delay: Span = "0ps";
-        /// Time between engines, one way.
+        /// Propagation delay between engines, one way.
         fabric_delay: Span = "0ps";
-        /// What a frame takes on a cable beside its bytes.
+        /// Per-frame overhead on a link, beyond the frame's bytes.
         overhead: Size = "0B";
     }
 }

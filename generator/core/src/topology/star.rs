@@ -20,28 +20,28 @@ impl Named for Star {
         "star"
     }
     fn about(&self) -> &'static str {
-        "hosts with some workers each and parameter servers around one switch, perhaps with standby switches"
+        "hosts with workers and parameter servers around one switch, optionally with standby switches"
     }
 }
 
 settings! {
     /// What it reads from `[topology]`.
     struct Settings {
-        /// Hosts of the workers; 0 gives each worker its own.
+        /// Hosts of the workers; 0: one host per worker.
         hosts: u32 = 0;
-        /// Rate of a host's cable.
+        /// Link rate of a host.
         host_rate: Rate = "100Gbps";
-        /// Rate of a server's cable, and of the controller's.
+        /// Link rate of a server and of the controller.
         server_rate: Rate = "100Gbps";
-        /// Rate between switches.
+        /// Link rate between switches.
         switch_rate: Rate = "400Gbps";
-        /// Time on each cable, one way.
+        /// Propagation delay of each link, one way.
         delay: Span = "1us";
-        /// What a frame takes on a cable beside its bytes.
+        /// Per-frame overhead on a link, beyond the frame's bytes.
         overhead: Size = "24B";
-        /// Frames that a port of a switch can hold: 20 MB and more, as shared buffers have.
+        /// Frames that a switch port can buffer: 20 MB and more, as in shared buffers.
         buffer_slots: u32 = 65_536;
-        /// Switches that can take over.
+        /// Standby switches.
         standby: u32 = 0 in 0..=8, "there are 0 to 8 standby switches";
         /// Parameter servers.
         servers: u32 = 1 in 1..=1000;

@@ -24,17 +24,17 @@ impl Named for OfTree {
 settings! {
     /// What it reads from `[topology]`.
     struct Settings {
-        /// File of the tree; a complete binary one where it is left out.
+        /// Tree file; a complete binary tree if not set.
         tree: Option<String>;
-        /// Nodes of a complete binary tree, its destination among them: a power of two.
+        /// Nodes of the complete binary tree, including the destination: a power of two.
         size: u32 = 8 in 2..=1 << 14;
-        /// How rates grow towards the destination (SOAR §5).
+        /// Growth of rates towards the destination (SOAR §5).
         rates: Rates = "constant" of (choices(Rates::ALL));
-        /// The rate of a link of rate 1.
+        /// Rate of a link with relative rate 1.
         unit_rate: Rate = "1Gbps";
-        /// Time on each cable, one way.
+        /// Propagation delay of each link, one way.
         delay: Span = "1us";
-        /// What a frame takes on a cable beside its bytes.
+        /// Per-frame overhead on a link, beyond the frame's bytes.
         overhead: Size = "24B";
     }
 }

@@ -15,7 +15,7 @@ impl Named for AsRecorded {
         "as_recorded"
     }
     fn about(&self) -> &'static str {
-        "the trace's own times, scaled by speed, or to a mean rate (offered, pps)"
+        "recorded times of the trace, scaled by speed, or to a mean rate (offered, pps)"
     }
 }
 

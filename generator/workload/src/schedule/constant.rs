@@ -16,16 +16,16 @@ impl Named for Constant {
         "constant"
     }
     fn about(&self) -> &'static str {
-        "periodic workers, each gap off by up to ± jitter of the period"
+        "periodic workers with jitter: each gap varies by up to ± jitter of the period"
     }
 }
 
 settings! {
     /// What it reads from `[schedule]`, beside its speed.
     struct Settings {
-        /// Part of the period by which a gap is longer or shorter at most.
+        /// Maximum relative jitter of a gap, as a share of the period.
         jitter: f64 = 0.0 in 0.0..=1.0;
-        /// Where in their period workers begin.
+        /// Initial phase of workers within their period.
         phase: Option<bool> said "\"random\"" of [("random", true, "anywhere"), ("zero", false, "all together")];
     }
 }

@@ -26,18 +26,18 @@ impl Named for Grid {
         "grid"
     }
     fn about(&self) -> &'static str {
-        "periodic workers that do not drift: each update is off its time by an offset that remembers the one before"
+        "periodic workers without drift: each update has a correlated random offset from its grid time"
     }
 }
 
 settings! {
     /// What it reads from `[schedule]`, beside its speed.
     struct Settings {
-        /// Standard deviation of an update's offset from its time on the grid.
+        /// Standard deviation of an update's offset from its grid time.
         offset_sd: Span = "0ns";
-        /// How much of an offset the next one keeps.
+        /// Correlation of consecutive offsets: the share of an offset that the next one keeps.
         offset_memory: f64 = 0.0 in 0.0..=1.0;
-        /// Where in their period workers begin.
+        /// Initial phase of workers within their period.
         phase: Option<bool> said "\"zero\"" of [("random", true, "anywhere"), ("zero", false, "all together")];
     }
 }

@@ -21,20 +21,20 @@ impl Named for OnOff {
         "on_off"
     }
     fn about(&self) -> &'static str {
-        "the whole source sends bursts at a peak rate, then pauses"
+        "bursts of the whole source at a peak rate, followed by pauses"
     }
 }
 
 settings! {
     /// What it reads from `[schedule]`.
     struct Settings {
-        /// Updates of a burst.
+        /// Updates per burst.
         burst: u32 = 128;
         /// Rate within a burst.
         peak: Rate = "100Gbps";
         /// Mean rate, above 0 and at most `peak`.
         offered: Rate = "60Gbps";
-        /// Whose update comes next.
+        /// Order of workers within bursts.
         order: bool = "random" of [("random", false, ""), ("round_robin", true, "")];
     }
 }

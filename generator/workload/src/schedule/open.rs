@@ -32,7 +32,7 @@ pub(crate) fn allow_unused(section: &mut Section) {
 settings! {
     /// What is read from `[schedule]` whichever it is.
     pub(crate) keys Line {
-        /// Rate of the generator that emulates all workers: updates of a synthetic schedule follow each other no faster.
+        /// Line rate of the generator that emulates all workers; limits the rate of synthetic schedules.
         line_rate: Option<Rate>;
     }
 }

@@ -16,9 +16,9 @@ pub(crate) enum Speed {
 settings! {
     /// What says it; exactly one of them must be there.
     pub(super) struct Written {
-        /// Mean rate of the whole run: all its bits over its duration. Instead of `period`.
+        /// Mean rate of the whole run (all bits over its duration), instead of `period`.
         offered: Option<Rate>;
-        /// Mean period of a worker. Instead of `offered`.
+        /// Mean period of a worker, instead of `offered`.
         period: Option<Span>;
     }
 }

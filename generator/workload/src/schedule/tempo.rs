@@ -66,12 +66,12 @@ pub struct Tempo {
 settings! {
     /// What is read from `[schedule]` of times that there are already.
     pub(super) keys Times {
-        /// Mean rate that a trace is stretched to, all bits of it over its duration; the times of a trace stay as they were
-        /// recorded where nothing is written.
+        /// Mean rate to which the trace is scaled (all bits over its duration); if no key is set, recorded times are
+        /// kept.
         offered: Option<Rate>;
-        /// Mean rate in packets that times are stretched to.
+        /// Mean packet rate to which the trace is scaled.
         pps: Option<PacketRate>;
-        /// What every time is divided by: from 1e-9 to 1e9.
+        /// Divisor of all times, 1e-9 to 1e9.
         speed: Option<Decimal>;
     }
 }

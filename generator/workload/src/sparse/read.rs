@@ -30,19 +30,19 @@ settings! {
     pub(crate) struct Model {
         /// Name of the model (docs/libra.md), or `custom`.
         model: String = "oa";
-        /// Its parameters, where that is not what is known of it.
+        /// Parameters of the model; default: those of the named model (docs/sparse.md).
         parameters: Option<u64>;
-        /// Hot parameters, where that is not what is known of it.
+        /// Hot parameters; default: those of the named model (docs/sparse.md).
         hot: Option<u32>;
         /// Share of the updates that hot parameters have.
         hot_share: Option<f64>;
-        /// How often which parameter is updated: `fitted`, `mandelbrot`, `zipf`, `joined`, `empirical`.
+        /// Distribution of updates over parameters: `fitted`, `mandelbrot`, `zipf`, `joined`, `empirical`.
         curve: String = "fitted";
-        /// Exponent of a written curve.
+        /// Exponent of curves `zipf` and `mandelbrot`; if not set, it is fitted or follows from `hot_share`.
         exponent: Option<f64>;
-        /// Offset of a written curve.
+        /// Offset of curve `mandelbrot`; 1 if only `exponent` is set, fitted if neither is.
         offset: Option<f64>;
-        /// Points of an empirical curve: ranks, and the share of updates that these have together.
+        /// Points of an empirical distribution: number of hottest parameters, and their cumulative share of updates.
         points: Option<Points>;
     }
 }
@@ -50,9 +50,9 @@ settings! {
 settings! {
     /// What is read of a batch, where a model is not recorded.
     pub(crate) keys OfBatch {
-        /// Sparse pairs of a batch.
-        pairs: u32 said "what is known of the model";
-        /// Dense pairs of a batch.
+        /// Sparse pairs per batch.
+        pairs: u32 said "by the model";
+        /// Dense pairs per batch.
         dense: u32 said "0.4 % of `pairs`";
     }
 }

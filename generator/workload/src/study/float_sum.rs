@@ -32,14 +32,25 @@ const fn precision(metric: &'static str, definition: &'static str) -> Definition
 }
 
 static METRICS: [Definition; 9] = [
-    precision("sum_precision_median", "Median over pairs of 1 − |sum − exact| / |exact|, the exact sum in f64."),
-    precision("sum_precision_mean", "Mean over pairs of the same."),
-    precision("sum_precision_mean_clamped", "Mean over pairs of the same, negative ones taken as 0."),
-    precision("sum_precision_p01", "1st percentile over pairs of the same."),
+    precision(
+        "sum_precision_median",
+        "Median over pairs of the precision 1 − |sum − exact| / |exact|, with the exact sum in f64.",
+    ),
+    precision("sum_precision_mean", "Mean over pairs of the precision 1 − |sum − exact| / |exact|."),
+    precision(
+        "sum_precision_mean_clamped",
+        "Mean over pairs of the precision 1 − |sum − exact| / |exact|, negative values taken as 0.",
+    ),
+    precision("sum_precision_p01", "1st percentile over pairs of the precision 1 − |sum − exact| / |exact|."),
     precision("sum_precision_exp_median", "Median over pairs of exp(−|sum − exact| / |exact|)."),
-    precision("sum_precision_exp_mean", "Mean over pairs of the same."),
-    Definition::new("sum_scale", "factor", Better::Neither, "Factor by which operands are scaled to integers."),
-    Definition::new("sums_of_zero", "pairs", Better::Neither, "Pairs whose exact sum is 0, which have no precision."),
+    precision("sum_precision_exp_mean", "Mean over pairs of exp(−|sum − exact| / |exact|)."),
+    Definition::new("sum_scale", "factor", Better::Neither, "Scaling factor from operands to integers."),
+    Definition::new(
+        "sums_of_zero",
+        "pairs",
+        Better::Neither,
+        "Pairs without a precision, because their exact sum is 0.",
+    ),
     Definition::new("table_bytes", "bytes", Better::Lower, "Memory of the lookup tables.").source("LIBRA §3.5"),
 ];
 
@@ -56,21 +67,21 @@ impl Named for FloatSum {
 settings! {
     /// What it reads from `[study]`, by its method.
     keys Settings {
-        /// Sums that are made.
+        /// Sums to compute.
         pairs: u32 = 100_000 in 1..=PAIRS_MAX;
-        /// Where operands are from.
+        /// Source of the operands.
         data: Data = "gradients" of [
             ("gradients", Data::Gradients, ""), ("uniform", Data::Uniform, "in (−1, 1)"), ("bits", Data::Bits, "any f32 below 1")
         ];
-        /// How sums are made.
+        /// Method of summation.
         method: bool = "tables" of [("tables", true, "lookup tables"), ("integer", false, "scaled integers")];
-        /// Steps of the tables to the octave: 1000 or 256.
+        /// Steps of the tables per octave: 1000 or 256.
         steps: u32 = 1000;
-        /// What becomes of a sum of integers that is too large.
+        /// Handling of integer overflow.
         overflow: Overflow = "saturate" of [("saturate", Overflow::Saturate, ""), ("wrap", Overflow::Wrap, "")];
-        /// How operands become integers.
+        /// Rounding of operands to integers.
         rounding: Rounding = "nearest" of [("nearest", Rounding::Nearest, ""), ("truncate", Rounding::Truncate, "")];
-        /// What operands are multiplied with to become integers: `negotiated`, or a number.
+        /// Scaling factor from operands to integers: `negotiated`, or a number.
         scale: String = "negotiated";
     }
 }

@@ -28,13 +28,13 @@ static METRICS: [Definition; 5] = [
         "hot_precision",
         "share",
         Better::Higher,
-        "Share of the whole training's hot parameters that training with a sample finds.",
+        "Share of the whole training's hot parameters found by training with a sample.",
     ),
     found(
         "hot_precision_fixed",
         "share",
         Better::Higher,
-        "The same, with both lists cut to the model's number of hot parameters.",
+        "`hot_precision` with both lists cut to the model's number of hot parameters.",
     ),
     found("hot_count_global", "parameters", Better::Neither, "Hot parameters of the whole training."),
     found("hot_count_sample", "parameters", Better::Neither, "Hot parameters of the sample."),
@@ -42,7 +42,7 @@ static METRICS: [Definition; 5] = [
         "hot_share",
         "share",
         Better::Higher,
-        "Share of the whole training's updates that go to the sample's hot ones.",
+        "Share of the whole training's updates that go to the sample's hot parameters.",
     ),
 ];
 
@@ -51,21 +51,21 @@ impl Named for HotPrecision {
         "hot_precision"
     }
     fn about(&self) -> &'static str {
-        "hot parameters found by training with a sample of the data, beside those of the whole training"
+        "hot parameters found by training with a sample of the data, compared with those of the whole training"
     }
 }
 
 settings! {
     /// What it reads from `[study]` beside the model.
     struct Settings {
-        /// Updates of the whole training. Our choice: the paper says nothing of how long one is, and what a sample finds depends
-        /// on it.
+        /// Updates of the whole training. Our choice: the paper does not state its length, and the result of a sample
+        /// depends on it.
         updates: f64 = 1e8 in 1.0..=1e15;
         /// Share of the data in the sample.
         sample_rate: f64 = 0.08 in 1e-9..=1.0;
-        /// Parameters by which the rule of §5.3 goes on.
+        /// Step of the rule of §5.3, in parameters.
         step: u64 = (STEP as u32) in 1..=1_000_000_000;
-        /// Where it stops: the share of updates that a step brings.
+        /// Threshold of the rule: minimum share of updates that a step must add.
         threshold: f64 = THRESHOLD in 1e-9..=1.0;
     }
 }

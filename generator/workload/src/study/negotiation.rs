@@ -26,11 +26,16 @@ static METRICS: [Definition; 2] = [
         "negotiation_delay",
         "ns",
         Better::Lower,
-        "Delay of agreeing on a scaling factor, per iteration: the hosts' work, fitted, and the wires.",
+        "Delay of agreeing on a scaling factor, per iteration: host processing (fitted) plus network.",
     )
     .source("LIBRA Figure 17"),
-    Definition::new("negotiation_wire", "ns", Better::Lower, "The wires' part of it: a round trip and all frames.")
-        .source("LIBRA Figure 17"),
+    Definition::new(
+        "negotiation_wire",
+        "ns",
+        Better::Lower,
+        "Network part of `negotiation_delay`: a round trip and all frames.",
+    )
+    .source("LIBRA Figure 17"),
 ];
 
 impl Named for Negotiation {
@@ -46,15 +51,15 @@ impl Named for Negotiation {
 settings! {
     /// What it reads from `[study]`.
     struct Settings {
-        /// Workers that agree.
+        /// Workers that negotiate.
         workers: u32 = 8 in 1..=u32::MAX;
-        /// Time of a smallest frame there and back.
+        /// Round-trip time of a minimum-size frame.
         round_trip: Span = "10us";
         /// Rate of the coordinator's link.
         rate: Rate = "100Gbps" in above(Rate::from_bps(0));
-        /// Time of hosts, whatever the number of workers; fitted.
+        /// Host processing time, independent of the number of workers; fitted.
         host_time: Span = "90ms";
-        /// Time of the coordinator for each worker; fitted.
+        /// Processing time of the coordinator per worker; fitted.
         worker_time: Span = "1.25ms";
     }
 }

@@ -29,16 +29,16 @@ static METRICS: [Definition; 8] = [
         "recirculations_sum",
         "recirculations",
         Better::Lower,
-        "Per packet: pairs beyond the first of their register: recirculations if each serves one pair.",
+        "Mean per packet of pairs beyond the first of their register: recirculations if each serves one pair.",
     ),
     packing(
         "recirculations_max",
         "recirculations",
         Better::Lower,
-        "Per packet: passes of the pipeline beyond the first, if each serves one pair of every register.",
+        "Mean per packet of passes of the pipeline beyond the first, if each serves one pair of every register.",
     ),
-    packing("pairs_per_packet", "pairs", Better::Higher, "Pairs of key and gradient in a packet, mean."),
-    packing("packets_per_batch", "packets", Better::Lower, "Packets of a batch, mean."),
+    packing("pairs_per_packet", "pairs", Better::Higher, "Mean number of key-gradient pairs per packet."),
+    packing("packets_per_batch", "packets", Better::Lower, "Mean number of packets per batch."),
     packing(
         "leftover_share",
         "share",
@@ -49,14 +49,19 @@ static METRICS: [Definition; 8] = [
         "split_packets_per_batch",
         "packets",
         Better::Lower,
-        "Packets of a batch, if none may need more recirculations than `max_recirculations`.",
+        "Packets per batch, if no packet may need more than `max_recirculations`.",
     ),
-    packing("split_pairs_per_packet", "pairs", Better::Higher, "Pairs in a packet, under the same limit."),
+    packing(
+        "split_pairs_per_packet",
+        "pairs",
+        Better::Higher,
+        "Pairs per packet, if no packet may need more than `max_recirculations`.",
+    ),
     packing(
         "split_recirculations_max",
         "recirculations",
         Better::Lower,
-        "Passes beyond the first, under the same limit.",
+        "Passes beyond the first, if no packet may need more than `max_recirculations`.",
     ),
 ];
 
@@ -75,22 +80,22 @@ settings! {
     /// What it reads from `[study]` beside the model.
     #[derive(Debug)]
     struct Settings {
-        /// Batches that are packed.
+        /// Batches to pack.
         batches: u32 = 100 in 1..=1_000_000;
         /// Registers of the pipeline.
         registers: u32 = REGISTERS in 1..=65_536;
-        /// Pairs of a packet at most.
+        /// Maximum number of pairs per packet.
         packet_pairs: u32 = (PAIRS_MAX as u32) in 1..=1000;
-        /// How parameters are laid out in registers.
+        /// Layout of parameters in registers.
         layout: bool = "heat" of [("heat", true, ""), ("random", false, "")];
-        /// In which order pairs are packed.
+        /// Packing order of pairs.
         packaging: Order = "algorithm1" of [
             ("algorithm1", Order::Rank(Packaging::Algorithm1), ""), ("rank_order", Order::Rank(Packaging::RankOrder), ""),
             ("arrival_order", Order::Arrival, "")
         ];
-        /// What packing takes a packet's room to be.
+        /// Estimate of a packet's room used by packing.
         estimate: Estimate = "registers" of [("registers", Estimate::Registers, ""), ("capacity", Estimate::Capacity, "")];
-        /// Recirculations that a packet may need where the limit is kept.
+        /// Maximum number of recirculations per packet, for the metrics `split_*`.
         max_recirculations: u32 = 1 in 0..=1000;
     }
 }

@@ -25,18 +25,18 @@ impl Named for Background {
         "background"
     }
     fn about(&self) -> &'static str {
-        "plain UDP frames of unknown sources; alone, or beside another workload (background_rate)"
+        "background traffic: UDP frames of unknown sources; alone, or beside another workload (background_rate)"
     }
 }
 
 settings! {
     /// What it reads from `[workload]`.
     keys Alone {
-        /// Flows, each with an address of its own.
+        /// Flows, each with its own address.
         flows: u32 = 4;
-        /// Packets of each flow.
+        /// Packets per flow.
         packets: u32 = 1000 in 1..=u32::MAX, "every flow needs some";
-        /// Bytes of a frame.
+        /// Frame size.
         bytes: Size = "1000B";
     }
 }
@@ -44,11 +44,11 @@ settings! {
 settings! {
     /// What is read of traffic beside another workload.
     pub(super) keys Beside {
-        /// Mean rate of plain traffic beside the workload; without it there is none.
+        /// Mean rate of background traffic beside the workload; none if not set.
         background_rate: Option<Rate>;
-        /// Its flows.
+        /// Flows of the background traffic.
         background_flows: u32 = 4;
-        /// Bytes of a frame of it.
+        /// Frame size of the background traffic.
         background_bytes: Size = "1000B";
     }
 }

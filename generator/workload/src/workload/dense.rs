@@ -40,7 +40,7 @@ settings! {
     struct Model {
         /// Name of the model (`pktgen list models`), of a sparse one too.
         model: String = "resnet50";
-        /// Its elements, where its name does not say how many.
+        /// Elements of the model; required for `custom`.
         parameters: Option<u64>;
         /// Share of the model that is sent.
         scale: f64 = 1.0 in above_to(0.0, 1.0), "it is the share of the model that is sent";
@@ -52,21 +52,21 @@ settings! {
     struct Settings(density: f64) {
         /// Elements of a packet.
         elements: u16 = 1024;
-        /// Blocks of a model that are sent at most: one of which every part takes the same time need not be sent whole.
+        /// Maximum number of blocks of the model that are sent; sufficient where every block takes the same time.
         blocks_max: Option<u32>;
         /// Jobs.
         jobs: u16 = 1;
-        /// Workers of each.
+        /// Workers per job.
         workers: u32 = 6;
-        /// Iterations of each worker.
+        /// Iterations per worker.
         iterations: u32 = 100;
-        /// Time that computing a gradient takes; the paper says how models are trained, not how long that takes.
+        /// Computation time per iteration; not stated in the paper.
         compute: Span = "100ms";
-        /// Share by which that time varies, up and down.
+        /// Relative jitter of the computation time, in both directions.
         compute_jitter: f64 = 0.0;
-        /// Share of elements that are not 0.
-        density: f64 = density said "1, of a sparse model its own";
-        /// An iteration without stragglers, which delays are multiples of; a formula where it is left out.
+        /// Share of non-zero elements.
+        density: f64 = density said "1; of a sparse model, its own";
+        /// Typical iteration time, the unit of straggler delays; computed by a formula if not set.
         typical: Option<Span>;
     }
 }
@@ -74,13 +74,13 @@ settings! {
 settings! {
     /// What is read of stragglers.
     struct Slow {
-        /// Who may slow down: `one`, `fixed`, `each`, `none` (docs/trio.md).
+        /// Which workers may straggle: `one`, `fixed`, `each`, `none` (docs/trio.md).
         stragglers: String = "one";
-        /// How likely one that may slow down does so at a point.
+        /// Probability that such a worker is delayed at a delay point.
         straggler_probability: f64 = 0.0;
-        /// Range of a delay, in typical iterations.
+        /// Range of a straggler's delay, in typical iteration times.
         straggler_delay: Range = (Range::default_value());
-        /// Points of an iteration at which workers may slow down.
+        /// Delay points per iteration.
         delay_points: u8 = 3;
     }
 }

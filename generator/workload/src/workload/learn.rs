@@ -31,14 +31,14 @@ impl Named for Learn {
         "learn"
     }
     fn about(&self) -> &'static str {
-        "reinforcement learning in the loop: each update is the gradient of the model that its worker holds"
+        "reinforcement learning in the loop: each update is the gradient of the worker's current model"
     }
 }
 
 settings! {
     /// What says which task it is.
     keys Which {
-        /// What agents learn.
+        /// Task that agents learn.
         task: String = "cartpole";
     }
 }
@@ -48,21 +48,21 @@ settings! {
     struct Settings(limit: u32) {
         /// Clusters, each with a model.
         clusters: u16 = 9 in 1..=1000;
-        /// Workers of each.
+        /// Workers per cluster.
         workers_per_cluster: u32 = 3 in 1..=PacketId::WORKERS_MAX / 1001;
-        /// Updates of each worker.
+        /// Updates per worker.
         updates: u32 = 200 in 1..=100_000_000;
         /// Sizes of the network's hidden layers.
         hidden: Layers = (Layers::default_value());
-        /// Steps of an update, of the task's time.
+        /// Minimum number of task steps per update.
         steps: u32 = 1 in 1..=1_000_000;
-        /// Steps of an episode at most.
+        /// Maximum number of steps per episode.
         limit: u32 = limit said "the task's" in 1..=1_000_000;
-        /// Time that a step takes.
+        /// Computation time per step.
         step_time: Span = "90us" in spans(1..=SECOND);
-        /// Part of that time by which an iteration is longer or shorter at most.
+        /// Maximum relative jitter of an iteration's computation time.
         compute_jitter: f64 = 0.05 in 0.0..=1.0;
-        /// The reward at which a task counts as learned: `analyze` says when it was reached.
+        /// Reward at which the task counts as learned; `pktgen analyze` reports when it was reached.
         reward_goal: Option<f64>;
     }
 }

@@ -30,7 +30,7 @@ pub struct Opened {
 settings! {
     /// What is read from `[workload]` whichever it is.
     pub(super) keys Passes {
-        /// How often everything is sent; 0: until something else ends the run.
+        /// Passes over the whole workload; 0: unlimited, until something else ends the run.
         repeat: u32 = 1;
     }
 }

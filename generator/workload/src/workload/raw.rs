@@ -31,34 +31,34 @@ impl Named for Raw {
         "raw"
     }
     fn about(&self) -> &'static str {
-        "frames of a capture as they are (workload.frames = FILE), or made ones: flows, sizes, fields that vary"
+        "unchanged frames of a capture (workload.frames = FILE), or generated frames: flows, sizes, varying fields"
     }
 }
 
 settings! {
     /// What it reads from `[workload]`.
     keys RawSettings {
-        /// Capture whose frames are sent as they are, at the times that it has; without it frames are made.
+        /// Capture whose frames are sent unchanged, at their recorded times; if not set, frames are generated.
         frames: Option<String>;
-        /// Flows of made frames.
+        /// Flows of generated frames.
         flows: u32 = 4;
-        /// Made frames of each flow.
+        /// Generated frames per flow.
         packets: u32 = 1000 in 1..=u32::MAX, "every flow needs some";
-        /// Bytes of made frames, without FCS: one after the other; empty: 60.
+        /// Sizes of generated frames in bytes, without FCS, used in turn; empty: 60.
         sizes: Vec<u32> = [];
-        /// How often each of these sizes comes in a round; empty: once.
+        /// How often each size occurs per round; empty: once.
         weights: Vec<u32> = [];
-        /// Capture whose frames are the patterns of made ones, in place of UDP frames of these sizes.
+        /// Capture whose frames are the templates of generated ones, instead of UDP frames of `sizes`.
         pattern: Option<String>;
-        /// Fields that count or are drawn in made frames, as `udp_src=count:1024..2047` or `26+4=random`.
+        /// Fields that count up or are random in generated frames, as `udp_src=count:1024..2047` or `26+4=random`.
         vary: Vec<String> = [];
-        /// IPv4 address from which made frames come.
+        /// IPv4 source address of generated frames.
         from: String = "198.18.0.1";
-        /// IPv4 address to which they go.
+        /// IPv4 destination address of generated frames.
         to: String = "198.19.0.1";
-        /// Ethernet address from which they come.
+        /// Ethernet source address of generated frames.
         from_mac: String = "02:12:c6:12:00:01";
-        /// Ethernet address to which they go.
+        /// Ethernet destination address of generated frames.
         to_mac: String = "02:12:c6:13:00:01";
     }
 }

@@ -36,11 +36,11 @@ settings! {
     struct Settings {
         /// Clusters, each with a model.
         clusters: u16 = 9;
-        /// Workers of each.
+        /// Workers per cluster.
         workers_per_cluster: u32 = 3;
-        /// Updates of each worker.
+        /// Updates per worker.
         updates: u32 = 500;
-        /// Bytes of a frame.
+        /// Frame size.
         bytes: Size = "2048bit";
     }
 }
@@ -50,9 +50,9 @@ settings! {
     pub(super) struct Spread {
         /// Standard deviation of the logarithm of a cluster's mean period.
         cluster_sigma: f64 = 0.0 in 0.0..=10.0;
-        /// The same of a worker's within its cluster.
+        /// Standard deviation of the logarithm of a worker's mean period within its cluster.
         worker_sigma: f64 = 0.0 in 0.0..=10.0;
-        /// Factors of the clusters' mean periods, one for each, or none.
+        /// Factors of the clusters' mean periods, one per cluster; empty: all 1.
         cluster_periods: Vec<f64> = [];
     }
 }
@@ -60,15 +60,15 @@ settings! {
 settings! {
     /// What is read of rewards; which depends on how they come about.
     keys Rewarded {
-        /// How rewards come about.
-        reward: bool = "normal" of [("normal", false, "independent draws"), ("learning", true, "a curve with noise")];
-        /// Their standard deviation.
+        /// Model of the rewards.
+        reward: bool = "normal" of [("normal", false, "independent random rewards"), ("learning", true, "a noisy learning curve")];
+        /// Standard deviation of the rewards.
         reward_deviation: f64 = 1.0 in 0.0..=1e30, "a deviation is not negative, and rewards are f32";
         /// Mean of independent draws.
         reward_mean: f64 = 0.0 in -1e30..=1e30, "rewards are f32";
-        /// Where the curve begins.
+        /// Reward at the start of the learning curve.
         reward_start: f64 = (-200.0) in -1e30..=1e30, "rewards are f32";
-        /// Where the curve leads.
+        /// Reward that the learning curve approaches.
         reward_end: f64 = 200.0 in -1e30..=1e30, "rewards are f32";
     }
 }

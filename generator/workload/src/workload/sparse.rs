@@ -37,25 +37,25 @@ settings! {
     keys Settings {
         /// Share of the model that is sent.
         scale: f64 = 1.0 in above_to(0.0, 1.0), "parameters, pairs, dense and hot ones are scaled by it";
-        /// Share of the updates that hot parameters take at least: says how many are hot (LIBRA §3.3).
+        /// Minimum share of updates that hot parameters receive; determines their number (LIBRA §3.3).
         proportion: Option<f64>;
-        /// Share of the memory of all parameters that hot ones may take. LIBRA §3.3: "c should be small (0.05 ∼ 0.1)"; §5.1 has 5 %.
+        /// Maximum share of the memory of all parameters that hot ones may occupy. LIBRA §3.3: "c should be small (0.05 ∼ 0.1)"; §5.1 has 5 %.
         memory_share: f64 = 0.05 in above_to(0.0, 1.0);
-        /// What says which parameters are hot: all updates, or a sample of them.
+        /// Basis for choosing hot parameters: all updates, or a sample of the training.
         hot_from: HotFrom = "exact" of [("exact", HotFrom::Exact, ""), ("sample", HotFrom::Sample, "")];
         /// Share of the data in the sample (§5.3: precision above 90 %).
         sample_rate: f64 = 0.08;
-        /// Updates of the training that the sample is of.
+        /// Updates of the training that is sampled.
         training_updates: f64 = 1e8;
-        /// Jobs; of a trace as many as it has.
+        /// Jobs; a trace has its own number.
         jobs: u16 = 1;
-        /// Workers of each; of a trace as many as it has.
+        /// Workers per job; a trace has its own number.
         workers: u32 = 8;
-        /// Iterations of each worker.
-        iterations: u32 said "100, of a trace as many as it has";
-        /// Time that computing a gradient takes: the paper does not say how long.
+        /// Iterations per worker.
+        iterations: u32 said "100; a trace has its own number";
+        /// Computation time per iteration; not stated in the paper.
         compute: Span = "100ms";
-        /// Share by which that time varies, up and down.
+        /// Relative jitter of the computation time, in both directions.
         compute_jitter: f64 = 0.0;
     }
 }
@@ -65,7 +65,7 @@ impl Named for Sparse {
         "sparse"
     }
     fn about(&self) -> &'static str {
-        "training of sparse models: keys and gradients, a few hot parameters with most of the updates"
+        "training of sparse models: keys and gradients; a few hot parameters receive most updates"
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Traces(pub(super) Vec<PathBuf>);
 settings! {
     /// What is read from `[workload]` of traces.
     pub(super) keys Replayed {
-        /// What is replayed, instead of updates that are made here.
+        /// Trace files to replay instead of generated updates.
         trace: Option<Traces>;
     }
 }

@@ -123,17 +123,17 @@ settings! {
         fault_loss_good: Option<f64> said "0" in 0.0..=1.0;
         /// Probability of loss while a channel is bad.
         fault_loss_bad: Option<f64> said "1" in 0.0..=1.0;
-        /// Probability that a frame comes twice.
+        /// Probability that a frame is duplicated.
         fault_duplicate: Option<f64> said "0" in 0.0..=1.0;
-        /// Probability that a frame is held back.
+        /// Probability that a frame is delayed (reordered).
         fault_reorder: Option<f64> said "0" in 0.0..=1.0;
-        /// Frames that pass a frame that is held back.
+        /// Frames that overtake a delayed frame.
         fault_reorder_by: u64 = 3 in 1..=BY_MAX;
-        /// Time for which a frame is held back at most, below `linger`.
+        /// Maximum time for which a frame is delayed; below `linger`.
         fault_reorder_hold: Span = "5ms";
         /// Probability that one bit of a frame is flipped, anywhere in it.
         fault_corrupt: Option<f64> said "0" in 0.0..=1.0;
-        /// On which way.
+        /// Direction of the faults.
         fault_at: Ways = "both" of [
             ("up", (true, false), "towards the server"), ("down", (false, true), "towards the workers"), ("both", (true, true), "")
         ];

@@ -66,7 +66,7 @@ pub(super) enum Mode {
 settings! {
     /// What workers that learn read from `[endpoint]`, and the server for them.
     pub(super) keys Learners {
-        /// When the model moves, and who is answered.
+        /// When the server updates the model, and which workers it answers.
         mode: Mode = "asynchronous" of [
             ("asynchronous", Mode::Asynchronous, ""), ("periodic", Mode::Periodic, ""), ("synchronous", Mode::Synchronous, "")
         ];
@@ -76,11 +76,11 @@ settings! {
 settings! {
     /// What the server reads for workers that learn.
     pub(super) keys Steps {
-        /// Updates that make a step in periodic mode; as many as the cluster has workers where it is left out.
+        /// Updates per step in periodic mode; if not set, the number of workers of the cluster.
         batch: Option<u32> in 1.., "a step of 0 updates moves nothing";
-        /// How the model moves.
+        /// Optimiser: how a step changes the model.
         step: Step = "average" of [("average", Step::Average, ""), ("adam", Step::Adam, "")];
-        /// What counts as one in a step: a packet, or each update that it represents.
+        /// Unit of a step's count: packets, or the updates that they represent.
         step_per: bool = "packet" of [("packet", false, ""), ("update", true, "")];
     }
 }
@@ -90,12 +90,12 @@ settings! {
     pub(super) struct Moves {
         /// Weight of the newest reward in the moving average.
         gate_weight: f64 = 0.1 in above_to(0.0, 1.0);
-        /// Which updates are accepted.
+        /// Reward gate: which updates the server accepts.
         gate: Gate = "off" of [
-            ("off", Gate::Off, "all"), ("max", Gate::Max, "with a reward above all before"),
-            ("moving_average", Gate::MovingAverage(0.0), "with a reward above the average of those before")
+            ("off", Gate::Off, "all"), ("max", Gate::Max, "rewards above all previous ones"),
+            ("moving_average", Gate::MovingAverage(0.0), "rewards above the moving average")
         ];
-        /// What gradients are multiplied with.
+        /// Learning rate: factor of the gradients.
         learning_rate: f64 = 0.001 in above_to(0.0, RATE_MAX);
     }
 }

@@ -34,7 +34,7 @@ impl Named for LearnerKind {
         "learner"
     }
     fn about(&self) -> &'static str {
-        "workers that learn: each update is the gradient of the model that the last acknowledgement brought"
+        "learning workers: each update is the gradient of the model of the last acknowledgement"
     }
 }
 

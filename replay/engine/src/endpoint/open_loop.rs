@@ -30,7 +30,7 @@ impl Named for OpenLoopKind {
 settings! {
     /// What is read for the server.
     keys AtServer {
-        /// Sends whole sums back to all workers.
+        /// Whether the server sends complete sums back to all workers.
         allreduce: Option<bool> said "false";
     }
 }

@@ -49,7 +49,7 @@ impl Named for RawKind {
         NAME
     }
     fn about(&self) -> &'static str {
-        "frames leave as they are and are counted where they arrive: workload.kind = \"raw\""
+        "raw frames: sent unchanged, counted on arrival (workload.kind = \"raw\")"
     }
 }
 

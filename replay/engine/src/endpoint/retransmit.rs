@@ -30,16 +30,16 @@ impl Named for RetransmitKind {
         "retransmit"
     }
     fn about(&self) -> &'static str {
-        "like open_loop, and the newest update again after a timeout without its ACK"
+        "like open_loop; retransmits the newest update after a timeout without its ACK"
     }
 }
 
 settings! {
     /// What it reads from `[endpoint]`; one of them is given.
     keys Timeouts {
-        /// Time without an acknowledgement after which the newest update is sent again, as a multiple of the round trip.
+        /// Retransmission timeout of the newest update, in unloaded round trips.
         timeout_rtts: f64 = 2.0;
-        /// The same as a time, instead of `timeout_rtts`.
+        /// Retransmission timeout as a time, instead of `timeout_rtts`.
         timeout: Option<Span>;
     }
 }

@@ -38,9 +38,9 @@ pub struct UpdateServer {
 settings! {
     /// What it reads from `[endpoint]` beside the keys of its models.
     pub(super) keys Acknowledged {
-        /// What the acknowledgement of an update carries.
+        /// Content of the acknowledgement of an update.
         ack_model: Carries said "\"gradients\", for workers that learn \"weights\"";
-        /// Acknowledges updates.
+        /// Whether the server acknowledges updates.
         acknowledge: bool = true;
     }
 }

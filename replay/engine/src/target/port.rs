@@ -84,17 +84,17 @@ impl PortTiming {
 settings! {
     /// What a device's section says of its ports.
     pub struct PortSettings(bypass_slots: u32) {
-        /// Share of a link's rate at which a queue is emptied.
+        /// Share of the line rate that the output reaches.
         dequeue_efficiency: f64 = 1.0 in above_to(0.0, 1.0);
-        /// Time for which a port does nothing after a frame.
+        /// Minimum output time per 64-byte block of a frame.
         block_time: Span = "0ns" in spans(..=SECOND);
-        /// Time between frames of a port.
+        /// Idle time of the output after each frame.
         packet_gap: Span = "0ns" in spans(..=SECOND);
-        /// Rate at which a device takes frames in; as fast as they come where it is left out.
+        /// Rate at which the device's engine accepts frames; unlimited if not set.
         engine_rate: Option<Rate>;
-        /// Frames that wait to be taken in.
+        /// Frames that the engine's input buffer can hold.
         engine_buffer: u32 = 16;
-        /// Frames that go around the queue and wait for the link.
+        /// Frames that the bypass around the queue can hold.
         bypass_slots: u32 = bypass_slots said "1024, of synchronous workers 1048576";
     }
 }

@@ -109,7 +109,7 @@ pub struct Compared {
 pub fn compare(plan: Plan, capture: &Path, at: At) -> Result<Compared> {
     if plan.parts.declared.reacts {
         return Err(Error::config(
-            "endpoint.workers: what these send depends on what came back, which a capture alone does not say; frames of \
+            "endpoint.workers: their frames depend on results, which a capture does not contain; only frames of \
              \"open_loop\" can be compared",
         ));
     }

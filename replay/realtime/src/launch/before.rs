@@ -38,7 +38,7 @@ impl FromValue for ProbeBy {
             Value::Text(text) if text == "forward" => Ok(ProbeBy::Forward),
             Value::Text(text) if text == "round" => Ok(ProbeBy::Round),
             Value::Text(text) if text == "none" => Ok(ProbeBy::Nothing),
-            other => Err(format!("{} is no probe of a device; there are: {}", other.to_toml(), Self::takes())),
+            other => Err(format!("{} is not a probe; there are: {}", other.to_toml(), Self::takes())),
         }
     }
 }
@@ -47,10 +47,10 @@ settings! {
     /// How hardware is probed before a run.
     #[derive(Debug, Clone)]
     pub struct Probing {
-        /// What shows before a run that hardware is there: `forward`, a marked frame comes out; `round`, sums of contributions come back; `auto`, the second
-        /// where the format has slots of two sets, else the first; `none`.
+        /// Probe of hardware before a run: `forward`, a marked frame is forwarded; `round`, sums of contributions
+        /// return; `auto`, `round` where the format has slots of two sets, else `forward`; `none`.
         probe: ProbeBy = "auto";
-        /// How long that is waited for.
+        /// Timeout of the probe.
         probe_timeout: Span = "2s" in spans((std::ops::Bound::Excluded(0), std::ops::Bound::Unbounded));
     }
 }

@@ -94,7 +94,8 @@ pub(crate) fn is_marked(frame: &[u8]) -> bool {
 fn marked(key: &str, addresses: &Addresses, has_server: bool) -> Result<Vec<u8>> {
     let lacking = || {
         Error::config(format!(
-            "{key} = \"forward\": the profile says nobody whom worker 0 could send to; give addressing.server, or another probe"
+            "{key} = \"forward\": the profile has no receiver for frames of worker 0; set addressing.server, or \
+             choose another probe"
         ))
     };
     let from = *addresses.workers.first().ok_or_else(lacking)?;

@@ -245,7 +245,7 @@ impl Launched {
 
     /// Requests something, and waits for its reply.
     fn ask(&self, request: &Request, within_ms: u64) -> Result<Reply> {
-        let gone = || Error::Host("the keeper of the launched device is gone; was it killed?".into());
+        let gone = || Error::Host("the keeper of the launched device is gone (it may have been killed)".into());
         // Held from the request to its reply.
         let replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
         say(&mut &self.stream, request).map_err(|_| gone())?;

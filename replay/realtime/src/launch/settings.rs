@@ -28,11 +28,7 @@ impl FromValue for Ready {
             Value::Text(text) if text == "forward" => Ok(Ready::Forward),
             Value::Text(text) if text == "round" => Ok(Ready::Round),
             Value::Text(text) if text == "file" => Ok(Ready::File),
-            other => Err(format!(
-                "{} is not what shows that a device is ready; there are: {}",
-                other.to_toml(),
-                Self::takes()
-            )),
+            other => Err(format!("{} is not a readiness check; there are: {}", other.to_toml(), Self::takes())),
         }
     }
 }
@@ -44,29 +40,29 @@ settings! {
     /// How a device is started, and when it is ready.
     #[derive(Debug, Clone)]
     pub(crate) struct Launch {
-        /// Command that is the device: program and arguments.
+        /// Command that runs the device: program and arguments.
         command: Vec<String> = [];
-        /// Command that fills the device's tables, once it was started.
+        /// Command that fills the device's tables after the start.
         tables: Vec<String> = [];
-        /// Interfaces of the device, in the order of those in `transport.interfaces`; empty: it uses interfaces that exist.
+        /// Interfaces of the device, in the order of `transport.interfaces`; empty: the device uses existing interfaces.
         ports: Vec<String> = [];
-        /// What shows that the device is ready: `forward`, a marked frame comes out; `round`, sums of contributions come back; `file`, a file appears.
+        /// Readiness check: `forward`, a marked frame is forwarded; `round`, sums of contributions return; `file`, a file appears.
         ready: Ready = "forward";
-        /// Slot of `ready = "round"`, which workers may use as well.
+        /// Slot used by `ready = "round"`; workers may use it as well.
         slot: u32 = 0 in 0..=SLOT_MAX;
-        /// The file of `ready = "file"`, as the device sees it.
+        /// File of `ready = "file"`, as the device sees its path.
         file: Option<String>;
-        /// Longest time from the start until the device is ready.
+        /// Timeout from the start until the device is ready.
         timeout: Span = "10s" in spans((std::ops::Bound::Excluded(0), std::ops::Bound::Unbounded));
-        /// Whether the command runs as long as the device; else it configures the kernel or starts daemons, and ends with 0.
+        /// Whether the command runs as long as the device; if false, it configures the kernel or starts daemons and exits with 0.
         stays: bool = true;
-        /// Command that prints the device's counters: one JSON object of whole numbers that only grow.
+        /// Command that prints the device's counters: one JSON object of whole numbers that never decrease.
         counters: Vec<String> = [];
-        /// Command that ends the device; without one it gets SIGTERM.
+        /// Command that stops the device; SIGTERM if empty.
         stop: Vec<String> = [];
-        /// Cores of the device; empty: all.
+        /// CPU cores of the device; empty: all.
         cores: Vec<u16> = [];
-        /// Number of the user and group that the device is on this host, where pktgen is root.
+        /// Numeric user and group id of the device on this host, if pktgen runs as root.
         user: u32 = 65534;
     }
 }

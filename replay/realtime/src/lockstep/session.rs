@@ -95,7 +95,9 @@ impl Session {
         let mut body = Body(&self.input[at.0..at.1]);
         let fields = (body.u16(), body.u16(), body.time());
         let ((kind::HELLO, true), (Some(version), Some(ports), Some(clock_ps))) = ((kind, at.1 > at.0), fields) else {
-            return Err(self.wrong(format!("its first message is of kind {kind}, {} bytes, and no hello", at.1 - at.0)));
+            return Err(
+                self.wrong(format!("its first message is of kind {kind}, {} bytes, instead of a hello", at.1 - at.0))
+            );
         };
         let name = String::from_utf8_lossy(body.0).into_owned();
         if version != VERSION {

@@ -200,14 +200,15 @@ fn check_raw(
     let raw = source.known().raw.is_some();
     if raw != kind.protocol().whole {
         return Err(Error::config(format!(
-            "endpoint.workers = \"{}\": frames of workload.kind = \"raw\" are sent by workers = \"raw\", and by no others; leave it out",
+            "endpoint.workers = \"{}\": frames of workload.kind = \"raw\" can be sent by workers = \"raw\" only; \
+             leave it out",
             kind.name()
         )));
     }
     let external = hardware.is_some_and(|own| own.external);
     if raw && !(external && transport.capabilities().real_time && transport.capabilities().heads) {
         return Err(Error::config(format!(
-            "workload.kind = \"raw\": frames without names go through a device that keeps no books, over cables that carry them whole: \
+            "workload.kind = \"raw\": raw frames need a device without books and a transport of whole frames: \
              target.kind = \"external\" with af_packet, af_xdp, xdp_live or pcap, and not transport.kind = \"{}\"{}",
             transport.name(),
             if external { "" } else { " with a device in this process" }

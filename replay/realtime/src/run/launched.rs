@@ -41,7 +41,7 @@ impl Experiment {
     pub(super) fn check_launch(&self, plan: &Plan) -> Result<()> {
         match &plan.spec.launch {
             Some(launch) if plan.spec.is_real_time() && !self.may_launch => Err(Error::config(format!(
-                "target.launch.command: the experiment runs a command, {:?}; read it, and permit that with --allow-launch",
+                "target.launch.command: the experiment runs a command, {:?}; check it, and allow it by --allow-launch",
                 launch.command
             ))),
             _ => Ok(()),

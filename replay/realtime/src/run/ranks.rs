@@ -43,14 +43,14 @@ impl RankCrew {
         };
         if roles.len() != of {
             return Err(Error::config(format!(
-                "--roles has {} entries, and there are {of} ranks; say what each of them is, as workers,workers,server",
+                "--roles has {} entries, and there are {of} ranks; give one role per rank, as workers,workers,server",
                 roles.len()
             )));
         }
         let count = |role| roles.iter().filter(|r| **r == role).count();
         if count(Roles::WORKERS) == 0 {
             return Err(Error::config(format!(
-                "none of the {of} ranks would be workers; start at least two, or say with --roles what each is"
+                "none of the {of} ranks would be workers; start at least two, or set their roles by --roles"
             )));
         }
         for (role, name) in [(Roles::DEVICE, "device"), (Roles::SERVER, "server")] {

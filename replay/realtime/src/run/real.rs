@@ -46,7 +46,8 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
     }
     if plan.spec.transport.pacing == Pacing::Top && plan.parts.declared.reacts {
         return Err(Error::config(
-            "transport.pacing = \"top\": these workers (endpoint.workers) send when they learn something; use \"open_loop\"",
+            "transport.pacing = \"top\": these workers (endpoint.workers) react to what they receive; use \
+             \"open_loop\"",
         ));
     }
     if plan.spec.transport.stamps != Stamps::None && !plan.spec.transport.has_server {
@@ -57,8 +58,7 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
     }
     if let Some(name) = middleware.declaring(|it| can.own_time && it.by_time).next() {
         return Err(Error::config(format!(
-            "transport.{name}: what it does depends on time that passes, and that of files stands still while a role works; use \
-             a transport in real time"
+            "transport.{name}: it depends on time, which does not pass in files; use a transport in real time"
         )));
     }
     if let Some(name) = middleware.declaring(|it| it.addresses && !can.heads).next() {
@@ -90,9 +90,7 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
         return Err(Error::config("capture.goal is for virtual time; use capture.until"));
     }
     if plan.spec.workers.cluster_of.contains(&NO_CLUSTER) {
-        return Err(Error::config(
-            "workload: background traffic says nothing of itself on a real wire; it is for virtual time",
-        ));
+        return Err(Error::config("workload: background traffic is supported in virtual time only"));
     }
     Ok(())
 }

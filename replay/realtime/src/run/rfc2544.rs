@@ -135,7 +135,8 @@ impl Experiment {
         let is_made = ["workload.frames", "workload.pattern"].iter().all(|key| searched.document.get(key).is_none());
         if !raw || !is_made {
             return Err(Error::config(
-                "--rfc2544: the sizes of its frames are set, so they are made: workload.kind = \"raw\" without frames and pattern",
+                "--rfc2544: its frames have given sizes and must be generated; use workload.kind = \"raw\" without \
+                 frames and pattern",
             ));
         }
         drop(claim(out)?);

@@ -247,7 +247,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     check_regular(path)?;
     let text = std::fs::read(path).map_err(Error::io("read", path))?;
     let value: serde_json::Value = serde_json::from_slice(&text)
-        .map_err(|e| Error::data(path, format!("it is not JSON: {e}; was it cut short?")))?;
+        .map_err(|e| Error::data(path, format!("it is not JSON: {e}; it may be truncated")))?;
     match value.get("version").and_then(serde_json::Value::as_u64) {
         None => Err(Error::data(path, "it has no \"version\"; is it from pktgen?")),
         Some(version) if version > u64::from(MANIFEST_VERSION) => {

@@ -36,7 +36,7 @@ pub(super) fn refuse(document: &Document) -> Result<()> {
         return Ok(());
     }
     Err(Error::config(format!(
-        "{}: it has a section [study], which is measured without a network; pktgen replay runs it, and nothing else does",
+        "{}: it has a section [study], which is measured without a network; use pktgen replay",
         document.name()
     )))
 }

@@ -93,7 +93,7 @@ impl TuningPlan {
         let TuningPlan { rounds, pps, peer, .. } = self;
         if !(ROUNDS_LEAST..=1000).contains(rounds) {
             return Err(Error::config(format!(
-                "--rounds {rounds}: {ROUNDS_LEAST} to 1000 are possible; with fewer, nothing can be said with 95 % certainty"
+                "--rounds {rounds}: {ROUNDS_LEAST} to 1000 are possible; fewer do not reach 95 % confidence"
             )));
         }
         if let Some(pps) = pps.filter(|pps| !(1.0..=1e9).contains(pps)) {

@@ -517,7 +517,7 @@ fn explain(error: &SocketError, options: &Options) -> Error {
         (SocketError::Bind(_), Some(libc::EOPNOTSUPP)) if *zero_copy => {
             "its driver has no zero copy (transport.zero_copy); leave it out to have frames copied"
         }
-        (SocketError::Bind(_), Some(libc::EINVAL)) => "is there such a queue? ethtool -l shows how many",
+        (SocketError::Bind(_), Some(libc::EINVAL)) => "the queue may not exist; ethtool -l shows their number",
         (SocketError::SetSockOpt { .. }, Some(libc::ENOBUFS | libc::ENOMEM)) => {
             "too little memory may be locked; ulimit -l, or smaller rings"
         }

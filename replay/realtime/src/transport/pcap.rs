@@ -28,7 +28,7 @@ impl Named for CaptureFiles {
         "pcap"
     }
     fn about(&self) -> &'static str {
-        "pcap or pcapng files, in their own time: one role after the other; ACKs have no file and are dropped"
+        "pcap or pcapng files, in virtual time, one role after the other; ACKs are dropped"
     }
 }
 

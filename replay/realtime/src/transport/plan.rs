@@ -153,39 +153,39 @@ pub struct TransportPlan {
 settings! {
     /// What is read in real time, and valid whatever the kind is.
     pub keys RealTime {
-        /// When frames leave: at their times, or as fast as they can.
+        /// When frames leave: at their deadlines, or as fast as possible.
         pacing: Pacing = "deadlines";
-        /// How roles wait: for a wake-up, or without a pause.
+        /// How roles wait: blocked until a wake-up, or busy polling.
         wait: Wait = "block";
-        /// What becomes of frames whose time has passed.
+        /// Handling of frames that are late.
         late: Late = "catch_up";
-        /// How late a frame is late.
+        /// Lateness above which a frame counts as late.
         late_limit: Span = "1ms" in spans(0..);
-        /// How long roles go on after the last frame.
+        /// Time for which roles continue after the last frame.
         linger: Span = "200ms" in spans(0..);
-        /// Names of the ends' interfaces: workers', device's, server's.
+        /// Interfaces of the ends: workers, device, server.
         interfaces: Vec<String> = [];
-        /// Addresses of the ends, as `udp` and `tcp` want them.
+        /// Addresses of the ends, for `udp` and `tcp`.
         addresses: Vec<String> = [];
-        /// Receives frames through a ring that is shared with the kernel (`af_packet`).
+        /// Whether frames are received through a ring shared with the kernel (`af_packet`).
         receive_ring: bool = false;
-        /// Queues of an end.
+        /// Queues per end.
         queues: u32 = 1;
-        /// How frames are spread over queues.
+        /// Distribution of frames over queues.
         fanout: Fanout = "hash";
-        /// Who stamps what the server receives.
+        /// Source of receive timestamps at the server.
         stamps: Stamps = "none";
-        /// One frame of so many is stamped when it leaves; 0: none.
+        /// Every N-th frame gets a send timestamp; 0: none.
         sent_stamps_every: u32 = 0;
-        /// Lets the card read frames where they are made (`af_xdp`).
+        /// Zero-copy mode (`af_xdp`).
         zero_copy: bool = false;
-        /// Hands datagrams of one length that leave together to the kernel as one (`udp`).
+        /// Segmentation offload: the kernel receives datagrams of one length that leave together as one (`udp`).
         segmented: bool = false;
-        /// Cores that roles are pinned to.
+        /// CPU cores that roles are pinned to.
         cores: Vec<u16> = [];
-        /// Allows an interface that the default route goes over.
+        /// Whether interfaces with the default route are allowed.
         allow_default_route: bool = false;
-        /// Allows workers to send more than the link carries.
+        /// Whether workers may offer more than the link rate.
         allow_above_link: bool = false;
         /// Capture files of the ends (`pcap`).
         files: Vec<String> = [];
@@ -517,8 +517,8 @@ fn edge_middleware(section: &mut Section, has_edge: bool) -> Result<MiddlewarePl
         None if has_edge => Ok(plan),
         None => Ok(MiddlewarePlan::default()),
         Some(name) => Err(Error::config(format!(
-            "transport: middleware \"{name}\" goes around wires, and virtual time has none; choose kind = \"ring\" or another \
-             in real time, or leave its keys out (`pktgen list middleware`)"
+            "transport: middleware \"{name}\" needs wires, and virtual time has none; choose kind = \"ring\" or \
+             another in real time, or leave its keys out (`pktgen list middleware`)"
         ))),
     }
 }

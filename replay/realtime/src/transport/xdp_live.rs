@@ -331,7 +331,7 @@ impl Named for LiveFrames {
         "xdp_live"
     }
     fn about(&self) -> &'static str {
-        "the workers' frames made live by the kernel's own replay, in quanta; the rest as af_xdp; root"
+        "frames of the workers replayed by the kernel (XDP live frames), in quanta; the rest as af_xdp; root"
     }
 }
 

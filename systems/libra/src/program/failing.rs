@@ -44,27 +44,27 @@ enum How {
 settings! {
     /// What it reads from `[target]`.
     pub(super) struct Fails {
-        /// Which of the switches that can sum fails.
+        /// Index of the failing switch, among those that can sum.
         fails_device: u32 = 0;
-        /// Share of packets that a lossy one loses.
+        /// Loss of a switch that fails by `loss`.
         fails_loss: f64 = 0.05 in 0.0..=1.0;
-        /// Share of its memory that is in use where it fails by that.
+        /// Share of memory in use of a switch that fails by `memory`.
         fails_memory: f64 = 0.95 in 0.0..=1.0;
-        /// How much longer everything takes of a slow one.
+        /// Additional delay of a switch that fails by `slow`.
         fails_delay: Span = "1ms" in spans(0..=SECOND);
-        /// How it fails.
+        /// Type of the first failure.
         fails: How = "none" of [
-            ("none", How::Not, ""), ("crash", How::Crash, "takes and sends nothing any more"), ("loss", How::Loss, ""), ("memory", How::Memory, ""),
+            ("none", How::Not, ""), ("crash", How::Crash, "neither receives nor sends"), ("loss", How::Loss, ""), ("memory", How::Memory, ""),
             ("slow", How::Slow, "")
         ];
-        /// How it fails after that.
+        /// Type of the second failure.
         fails_then: How = "none" of [
-            ("none", How::Not, ""), ("crash", How::Crash, "takes and sends nothing any more"), ("loss", How::Loss, ""), ("memory", How::Memory, ""),
+            ("none", How::Not, ""), ("crash", How::Crash, "neither receives nor sends"), ("loss", How::Loss, ""), ("memory", How::Memory, ""),
             ("slow", How::Slow, "")
         ];
-        /// When it fails.
+        /// Time of the first failure.
         fails_at: Span = "1ms";
-        /// When it fails a second time.
+        /// Time of the second failure.
         fails_then_at: Span = "2ms";
     }
 }

@@ -27,30 +27,30 @@ settings! {
     /// What it reads from `[target]`, failures apart.
     #[derive(Clone, Copy)]
     pub(crate) struct Written {
-        /// Registers of all jobs, in equal parts (LIBRA §6). 1 MiB is 5 % of a switch's 20 MiB, the most that §5.1 gives to them.
+        /// Register memory, divided equally among jobs (LIBRA §6). 1 MiB is 5 % of a switch's 20 MiB, the maximum of §5.1.
         memory: Size = "1MiB";
-        /// How a switch adds: by lookup tables, as the paper's, or exactly.
+        /// Addition in the switch: by lookup tables, as in the paper, or exact.
         add: bool = "tables" of [("tables", true, ""), ("exact", false, "")];
-        /// How it finds out that it has added a packet before (LIBRA §3.6).
+        /// Detection of packets that were already added (LIBRA §3.6).
         repeat_writes: Writes = "strict" of [
-            ("strict", Writes::Strict, "every packet is looked up in exact records"),
-            ("paper", Writes::Paper, "those that were resent are, by the CPU"),
-            ("bloom", Writes::Bloom, "those that were resent, in a Bloom filter")
+            ("strict", Writes::Strict, "looks up every packet in exact records"),
+            ("paper", Writes::Paper, "the CPU looks up resent packets"),
+            ("bloom", Writes::Bloom, "looks up resent packets in a Bloom filter")
         ];
-        /// Bits of a job's Bloom filter.
+        /// Size of a job's Bloom filter, in bits.
         bloom_bits: u32 = (1 << 17) in 64..=1 << 27;
-        /// Bits that a packet sets there.
+        /// Hash functions of the Bloom filter: bits set per packet.
         bloom_hashes: u32 = 3 in 1..=16;
-        /// Time of one pass through the pipeline: some hundred nanoseconds; the paper has no figure.
+        /// Latency of one pass through the pipeline: some hundred nanoseconds; no figure in the paper.
         pass_latency: Span = "400ns" in spans(0..=SECOND);
-        /// Rate of the port by which frames go through the pipeline again; 0: no limit.
+        /// Rate of the recirculation port; 0: unlimited.
         recirculation_rate: Rate = "100Gbps";
-        /// Time that the switch's CPU takes for a packet: over PCIe to a process and back. §5.6: it "may introduce extra delay";
-        /// the paper has no figure.
+        /// Latency of the switch's CPU per packet: over PCIe to a process and back. §5.6: it "may introduce extra
+        /// delay"; no figure in the paper.
         cpu_latency: Span = "20us" in spans(0..=SECOND);
-        /// After how long a result is sent again for the first time.
+        /// Initial retransmission timeout of a result.
         result_timeout: Span = "1ms" in spans(1..=SECOND);
-        /// Numbers of a worker that are remembered.
+        /// Sequence numbers remembered per worker.
         records: u32 = 4096 in 1..=1 << 20;
         /// Stages of the pipeline (LIBRA §4: twelve).
         stages: u32 = STAGES in 1..=1000;

@@ -24,9 +24,9 @@ pub(super) struct Reliable {
 settings! {
     /// What says it. The paper gives neither; both are our choice.
     pub(super) struct Written {
-        /// Time without an acknowledgement after which a packet is sent again for the first time; at most a day.
+        /// Initial retransmission timeout of a packet without an acknowledgement; at most a day.
         timeout: Span = "10ms";
-        /// Packets to or from the server, from the oldest one without acknowledgement on, that may be under way.
+        /// Window to and from the server: packets in flight, counted from the oldest unacknowledged one.
         cold_window: u32 = 128 in 1..=WINDOW_MAX;
     }
 }

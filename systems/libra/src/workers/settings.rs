@@ -28,21 +28,21 @@ settings! {
     pub(super) struct Written {
         /// Registers of the pipeline that hold hot parameters.
         registers: u32 = 28 in 1..=REGISTERS_MAX;
-        /// How parameters are laid out in registers.
+        /// Layout of parameters in registers.
         layout: bool = "heat" of [("heat", true, ""), ("random", false, "")];
-        /// In which order pairs are packed.
+        /// Packing order of pairs.
         packaging: Packaging = "algorithm1" of [
             ("algorithm1", Packaging::Algorithm1, ""), ("rank_order", Packaging::RankOrder, "")
         ];
-        /// What packing takes a packet's room to be; §3.4, Algorithm 1, line 1: the paper does not say.
+        /// Estimate of a packet's room used by packing; not specified in the paper (§3.4, Algorithm 1, line 1).
         estimate: Estimate = "capacity" of [("capacity", Estimate::Capacity, ""), ("registers", Estimate::Registers, "")];
-        /// Recirculations that a packet may need (§4: at most one).
+        /// Maximum number of recirculations per packet (§4: at most one).
         max_recirculations: u32 = 1;
-        /// Bytes of a frame with cold parameters.
+        /// Size of frames with cold parameters, in bytes.
         cold_bytes: u32 = 1500 in (HEAD + HEADER + COLD_PAIR) as u32..=FRAME_MAX as u32;
-        /// Packets to a switch that may be under way.
+        /// Window: packets in flight to a switch.
         window: u32 = 512 in 1..=WINDOW_MAX;
-        /// How parameters are shared out among several servers.
+        /// Distribution of parameters over several servers.
         partition: Partition = "hash" of [("hash", Partition::Hash, ""), ("ranges", Partition::Ranges, "")];
     }
 }
@@ -50,8 +50,8 @@ settings! {
 settings! {
     /// What the server reads, too.
     pub(super) keys Shared {
-        /// Whether workers wait for each other.
-        mode: bool = "sync" of [("sync", false, ""), ("async", true, "each pulls what it needs")];
+        /// Whether workers are synchronised.
+        mode: bool = "sync" of [("sync", false, ""), ("async", true, "each worker pulls what it needs")];
     }
 }
 

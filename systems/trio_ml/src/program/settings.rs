@@ -19,12 +19,12 @@ const BLOCKS_MAX: u16 = 65_535;
 settings! {
     /// What it reads from `[target]` whose defaults depend on others.
     pub(crate) keys Timeouts {
-        /// Interval of each timer thread, in whole milliseconds up to 255ms (`block_exp` of Figure 17): a block that nothing came
-        /// for in an interval is given up.
+        /// Interval of each timer thread, in whole milliseconds up to 255ms (`block_exp` of Figure 17); a block that
+        /// received nothing during an interval is given up.
         timeout: Span = "10ms";
-        /// The same on top of other devices.
+        /// `timeout` of a device above other devices.
         top_timeout: Span said "twice `timeout`, at most 255ms";
-        /// Gradients of a block (Figure 17).
+        /// Maximum number of gradients per block (Figure 17).
         block_grad_max: u16 said "what the largest frame holds, at most 4095";
     }
 }
@@ -32,21 +32,21 @@ settings! {
 settings! {
     /// The rest.
     pub(crate) struct Written {
-        /// Blocks under way of a job at once (Figure 17).
+        /// Maximum number of open blocks per job (Figure 17).
         block_cnt_max: u16 = BLOCKS in 1..=BLOCKS_MAX;
         /// Timer threads (§5, N).
         timers: u32 = 100 in 1..=10_000;
-        /// Gives up blocks by timers.
+        /// Whether timers give up blocks (straggler mitigation).
         mitigation: bool = true;
-        /// Drops late packets.
+        /// Whether packets for finished blocks are recognised and dropped.
         tombstones: bool = false;
         /// Interval of the slow timer (§5, "Advanced straggler mitigation").
         straggler_interval: Span = "1s" in spans(MS..=1000 * SECOND);
-        /// Share of a job's aged blocks that a permanent straggler has missed.
+        /// Share of a job's aged blocks that a source must miss to count as a permanent straggler.
         straggler_misses: f64 = 0.9 in above_to(0.0, 1.0);
-        /// Aged blocks below which nobody is called permanent.
+        /// Minimum number of aged blocks before a straggler counts as permanent.
         straggler_min: u32 = 10 in 1..=u32::from(u16::MAX);
-        /// Takes permanent stragglers out of their job.
+        /// Whether permanent stragglers are removed from their job.
         remove_stragglers: bool = false;
     }
 }

@@ -36,7 +36,7 @@ impl Named for Arrow {
         "arrow"
     }
     fn about(&self) -> &'static str {
-        "Arrow IPC, file or stream, uncompressed, with the columns of a trace as parquet takes them"
+        "Arrow IPC, file or stream, uncompressed, with the same columns as parquet"
     }
 }
 

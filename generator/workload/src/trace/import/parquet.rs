@@ -17,7 +17,7 @@ impl Named for Parquet {
         "parquet"
     }
     fn about(&self) -> &'static str {
-        "Parquet with the columns of a trace: any widths and order, optional ones left out"
+        "Parquet with the columns of a trace, in any width and order; optional columns may be absent"
     }
 }
 

@@ -32,7 +32,7 @@ impl Named for Pcap {
         "pcap"
     }
     fn about(&self) -> &'static str {
-        "pcap and pcapng of a wire format, plain or packed: first transmissions of updates, ACKs and copies left out"
+        "pcap and pcapng of a wire format, plain or compressed: first transmissions of updates, without ACKs and copies"
     }
 }
 

@@ -9,16 +9,16 @@ use super::settings::Missed;
 settings! {
     /// What all of them read.
     pub keys Trained {
-        /// What a worker does about iterations that went on without it.
+        /// Reaction of a straggler to iterations that were completed without it.
         missed: Missed = "skip" of [
-            ("skip", Missed::Skip, "an iteration whose results are all there is passed over"),
-            ("join", Missed::Join, "the same, and what it has goes into the one that the others are in"),
-            ("compute", Missed::Compute, "every iteration is computed"),
-            ("abandon", Missed::Abandon, "computing ends when all results are there")
+            ("skip", Missed::Skip, "skips iterations whose results are complete"),
+            ("join", Missed::Join, "skips them; its gradients enter the iteration of the others"),
+            ("compute", Missed::Compute, "computes every iteration"),
+            ("abandon", Missed::Abandon, "stops computing when all results are complete")
         ];
-        /// What delays are multiples of: what a formula says of an iteration, or what a worker measured.
+        /// Typical iteration time, the unit of straggler delays: by a formula, or as measured by the worker.
         typical: bool = "formula" of (choices([("formula", false), ("measured", true)]));
-        /// Iterations of a whole training, for the time that it would take.
+        /// Iterations to the wanted accuracy; used to compute `time_to_target`.
         iterations_to_target: Option<u64>;
     }
 }
@@ -26,7 +26,7 @@ settings! {
 settings! {
     /// What they read that send again.
     pub keys Again {
-        /// Time without a result after which a block is sent again; never where it is left out.
+        /// Retransmission timeout of a block without a result; no retransmission if not set.
         retransmit: Option<Span> in above(Span::from_ps(0));
     }
 }
@@ -34,7 +34,7 @@ settings! {
 settings! {
     /// What they read that multiply all gradients with one number.
     pub keys Scaled {
-        /// What gradients are multiplied with to become integers.
+        /// Scaling factor from gradients to integers.
         scale: f64 = (f64::from(fixed::ATP_SCALE)) in above_to(0.0, f64::from(i32::MAX)),
             "gradients are multiplied with it to become integers";
     }
@@ -43,10 +43,10 @@ settings! {
 settings! {
     /// What they read that may scale each block by itself.
     pub keys Scalings {
-        /// By what gradients are multiplied.
+        /// Source of the scaling factor.
         scaling: bool = "exponents" of [
-            ("exponents", true, "as the public client: one window more, the largest exponent of all workers"),
-            ("fixed", false, "by endpoint.scale")
+            ("exponents", true, "as the public client: an extra window negotiates the largest exponent of all workers"),
+            ("fixed", false, "endpoint.scale")
         ];
     }
 }

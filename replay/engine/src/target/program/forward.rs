@@ -16,7 +16,7 @@ impl Named for ForwardKind {
         "forward"
     }
     fn about(&self) -> &'static str {
-        "every frame to the port of its destination"
+        "forwards every frame to the port of its destination"
     }
 }
 

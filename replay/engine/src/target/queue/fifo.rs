@@ -22,7 +22,7 @@ impl Named for FifoDiscipline {
         "fifo"
     }
     fn about(&self) -> &'static str {
-        "first in, first out; drops what finds it full"
+        "first in, first out; drops frames when full"
     }
 }
 

@@ -40,7 +40,7 @@ pub trait Queue: Send {
 settings! {
     /// What all disciplines read from `[target]`.
     pub keys Slots {
-        /// Frames that a queue has room for, where the topology does not say.
+        /// Queue length in frames, unless the topology has its own.
         slots: u32 said "8, or as many as the workers or the network need" in 1..=1 << 20;
         /// Whether the frame in transmission keeps its slot.
         slot_in_transmission: bool = true;
@@ -50,7 +50,7 @@ settings! {
 settings! {
     /// What disciplines read from `[target]` that mark frames.
     pub keys Marks {
-        /// Frames behind one that is marked when it leaves.
+        /// Congestion mark: a departing frame is marked if at least this many frames wait behind it.
         mark_at: Option<u32> in 0..=1 << 20;
     }
 }

@@ -134,7 +134,7 @@ pub(super) struct Placement {
 impl Placement {
     /// As `transport.cores` says; spinning threads get a core each in any case, and so do those of several queues, near their card.
     pub(super) fn new(plan: &TransportPlan, threads: &[End]) -> Result<Self> {
-        let all = thread::cores().map_err(|e| Error::Host(format!("this host does not tell its cores: {e}")))?;
+        let all = thread::cores().map_err(|e| Error::Host(format!("cannot read the cores of this host: {e}")))?;
         let interface = |end: &End| plan.interfaces.get(*end as usize).map_or("", String::as_str);
         let cards = threads.iter().map(|end| (interface(end), near(Path::new("/"), interface(end))));
         let cards: Vec<_> = cards.collect();

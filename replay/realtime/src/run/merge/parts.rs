@@ -229,7 +229,7 @@ pub(super) fn find_parts(catalogue: &Catalogue, dirs: &[PathBuf], out: &Path, wa
     }
     if let Some(server) = of(PARTS[2]).first().filter(|_| !has_server) {
         return Err(Error::config(format!(
-            "{} is a server part, and others are of a run without a server: workers and device are all of it",
+            "{} is a server part, and the run of the others has no server; give its workers and device only",
             server.given.display()
         )));
     }

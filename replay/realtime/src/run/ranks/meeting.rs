@@ -223,7 +223,8 @@ impl Meeting {
                 false => format!("{}, of {}", named(&missing, "is missing", "are missing"), self.crew.place.of),
             };
             return Err(Error::config(format!(
-                "after {:.0?} in {}: {what}; {}; do all ranks run, and see this folder? Wait longer with --wait-ranks",
+                "after {:.0?} in {}: {what}; {}; check that all ranks run and see this folder, or wait longer with \
+                 --wait-ranks",
                 self.wait,
                 self.folder.display(),
                 named(&ready, "is ready", "are ready")

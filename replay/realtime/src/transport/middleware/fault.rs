@@ -32,7 +32,7 @@ impl Named for Fault {
         "fault"
     }
     fn about(&self) -> &'static str {
-        "loss, in bursts too, duplication, reordering and flipped bits at the device's ends"
+        "loss (also bursty), duplication, reordering and bit errors at the device's ends"
     }
 }
 

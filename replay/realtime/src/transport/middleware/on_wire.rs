@@ -31,14 +31,14 @@ impl Named for OnWire {
         ON_WIRE
     }
     fn about(&self) -> &'static str {
-        "frames exactly as devices expect them, without a header of ours"
+        "frames exactly as devices expect them, without pktgen's header"
     }
 }
 
 settings! {
     /// What it reads from `[transport]`.
     keys Settings {
-        /// How frames are written: `ours`, `strict` (as devices expect them), `roce` (docs/strict.md).
+        /// Layout on the wire: `ours`, `strict` (as devices expect it), `roce` (docs/strict.md).
         on_wire: Option<String> said "\"ours\"";
     }
 }

@@ -22,7 +22,7 @@ impl Named for RateLimit {
         "limit"
     }
     fn about(&self) -> &'static str {
-        "a token bucket on what the workers' end sends"
+        "token bucket on the sending side of the workers' end"
     }
 }
 
@@ -48,11 +48,11 @@ impl FromValue for Limiting {
 settings! {
     /// What it reads from `[transport]`.
     keys Settings {
-        /// Rate that the workers' end does not exceed; `none`: there is no limit.
+        /// Rate limit of the workers' end; `none`: unlimited.
         limit: Option<Limiting> said "\"none\"";
         /// Size of the token bucket.
         limit_burst: Size = "64KiB";
-        /// What each frame counts for beside its bytes.
+        /// Overhead that each frame counts for in addition to its bytes.
         limit_overhead: Size = "0B";
     }
 }

@@ -23,14 +23,14 @@ impl Named for Readdress {
         "readdress"
     }
     fn about(&self) -> &'static str {
-        "the addresses of the target's profile on the wire"
+        "addresses of the target's profile on the wire"
     }
 }
 
 settings! {
     /// What it reads from `[transport]`.
     keys Settings {
-        /// Gives frames the addresses of the target's profile on the wire.
+        /// Whether frames have the addresses of the target's profile on the wire.
         readdress: Option<bool> said "true where target.profile has addresses";
     }
 }

@@ -26,14 +26,14 @@ impl Named for Tap {
         "tap"
     }
     fn about(&self) -> &'static str {
-        "every frame sent and received at each end, as pcapng with ns"
+        "capture of all frames sent and received at each end, as pcapng with ns"
     }
 }
 
 settings! {
     /// What it reads from `[transport]`.
     keys Settings {
-        /// File of every frame that is sent and received: a name that ends in `.pcapng`; each end writes one of its own.
+        /// Capture file of all frames sent and received, with a name ending in `.pcapng`; each end writes its own file.
         tap: Option<String>;
     }
 }

@@ -27,15 +27,15 @@ pub(super) struct Settings {
 settings! {
     /// What the controller of standby switches reads from `[endpoint]`.
     pub(crate) keys Beats {
-        /// Time between heartbeats; also how long an answer to any other request is waited for.
+        /// Interval of heartbeats; also the timeout of the controller's other requests.
         heartbeat: Span = "1ms" in spans(NS..=SECOND);
-        /// Silence after which a switch is taken for dead, at least a heartbeat.
+        /// Silence after which a switch is considered dead; at least `heartbeat`.
         heartbeat_timeout: Span said "three heartbeats, at most 1s" in spans(NS..=SECOND);
-        /// Share of the last 100 or more packets that are lost above which a switch is about to fail.
+        /// Loss among the last 100 or more packets above which a switch is considered about to fail.
         loss_max: f64 = 0.01 in 0.0..=1.0;
-        /// Share of its memory in use above which it is.
+        /// Share of memory in use above which a switch is considered about to fail.
         memory_max: f64 = 0.9 in 0.0..=1.0;
-        /// Response delay above which it is.
+        /// Response delay above which a switch is considered about to fail.
         delay_max: Span = "500us" in spans(NS..=SECOND);
     }
 }

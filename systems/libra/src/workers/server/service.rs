@@ -13,9 +13,9 @@ const RATE: i64 = 100_000_000;
 settings! {
     /// What says how long a message takes.
     pub(crate) struct Written {
-        /// Pairs per second of a server; 0 is no limit. A parameter, not in the paper.
+        /// Service rate of a server in pairs per second; 0: unlimited. Not in the paper.
         service_rate: i64 = RATE in 0..=SECOND, "0 pairs per second are no limit";
-        /// Time for each message beside that of its pairs.
+        /// Service time per message, in addition to that of its pairs.
         service_per_packet: Span = "0ns" in spans(0..=SECOND);
     }
 }
