@@ -197,10 +197,10 @@ impl Evidence {
         self.config.get(section).and_then(|section| section.get(key)).and_then(toml::Value::as_str).unwrap_or_default()
     }
 
-    /// A switch of the experiment; `otherwise` if it does not have it.
-    pub(crate) fn flag(&self, section: &str, key: &str, otherwise: bool) -> bool {
-        let value = self.config.get(section).and_then(|section| section.get(key)).and_then(toml::Value::as_bool);
-        value.unwrap_or(otherwise)
+    /// Whether a key of the experiment is `true`.
+    pub(crate) fn flag(&self, section: &str, key: &str) -> bool {
+        let value = self.config.get(section).and_then(|section| section.get(key));
+        value.and_then(toml::Value::as_bool).unwrap_or(false)
     }
 
     /// Transmissions that left.
@@ -251,10 +251,12 @@ impl Evidence {
 
     /// How to learn what is wrong with payloads: captures of a run on wires with `also`, or, in virtual time, rule by rule.
     pub(crate) fn next_step(&self, also: &str) -> String {
-        match (self.is_real(), self.text("target", "program")) {
-            (true, _) => format!("set transport.tap = \"tap.pcapng\"{also} and run again"),
-            (false, "olaf" | "switchml") => "pktgen certify tries the device rule by rule".into(),
-            (false, _) => "run it on wires with transport.tap = \"tap.pcapng\"".into(),
+        if self.is_real() {
+            format!("set transport.tap = \"tap.pcapng\"{also} and run again")
+        } else {
+            "pktgen certify tries the device rule by rule, where its program has clauses; a run on wires with transport.tap = \
+             \"tap.pcapng\" keeps its frames"
+                .into()
         }
     }
 

@@ -257,7 +257,7 @@ fn symptoms(evidence: &Evidence, found: &[CauseFound]) -> Vec<Symptom> {
 /// What to keep, so that the next run tells more.
 fn what_would_tell(evidence: &Evidence) -> String {
     match (evidence.tap("workers").is_some(), evidence.manifest.counters.device.is_empty()) {
-        (false, _) => format!("no rule explains it: {}, then frames are compared", evidence.next_step("")),
+        (false, _) => format!("no rule explains it: {}", evidence.next_step("")),
         (true, true) => {
             "no rule explains it: have [target.launch] counters read what the device counts, and run again".into()
         }

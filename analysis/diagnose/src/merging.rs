@@ -47,7 +47,7 @@ pub(crate) fn look(
         found.retain(|found| found.cause != &DEVICE_DROPS);
         let says = format!("all {came} packets hold one update each, and {left} were sent");
         // Where rewards are compared, a right device may drop what it does not merge (OLAF §3).
-        let compares = evidence.text("target", "program") == "olaf" && evidence.flag("target", "reward_filter", true);
+        let compares = evidence.flag("target", "reward_filter");
         found.push(CauseFound::new(
             &NOT_MERGED,
             if compares { Certainty::Possible } else { Certainty::Likely },

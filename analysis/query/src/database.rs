@@ -45,7 +45,7 @@ struct Run {
 
 enum Content {
     Runs(Vec<Run>),
-    Capture { dir: PathBuf, index: TablesIndex },
+    Capture { dir: PathBuf, index: Box<TablesIndex> },
 }
 
 /// What a path holds, as tables.
@@ -68,7 +68,7 @@ impl Database {
             if !options.no_verify {
                 index.verify(path)?;
             }
-            let content = Content::Capture { dir: path.to_owned(), index };
+            let content = Content::Capture { dir: path.to_owned(), index: Box::new(index) };
             return Ok(Database { content, tables: of_captures(), options, several: true, unread: Vec::new() });
         }
         let sweep = read_sweep(path, options.no_verify)?;

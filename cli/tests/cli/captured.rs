@@ -241,7 +241,7 @@ fn what_cannot_be_is_refused() {
     fs::create_dir(folder.join("empty")).expect("writable");
     let refusals: [(&[&str], &str); 7] = [
         (&["x.pcap"], "neither pcap nor pcapng"),
-        (&["x.pcap", "empty"], "empty is no capture"),
+        (&["x.pcap", "empty"], "empty is not a capture"),
         (&["absent.pcap"], "no such file or folder: absent.pcap"),
         (&["x.pcap", "--format", "olav"], "did you mean \"olaf\""),
         (&["x.pcap", "--offset", "soon"], "--offset soon"),

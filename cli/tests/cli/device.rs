@@ -101,7 +101,7 @@ fn what_does_not_fit_is_refused_with_value_limit_source_and_remedy() {
     );
     // The tables' pool is the workers'.
     let pools = ["target.kind=external", "target.pool=64"];
-    check("tofino-switchml", &switchml, &pools, &["endpoint.pool = 128 and target.pool = 64", "one pool"]);
+    check("tofino-switchml", &switchml, &pools, &["endpoint.pool = 128 and target.pool = 64", "the same pool"]);
     check("alveo-u55c-olaf", &table1, &["target.slots=9"], &["9, and", "at most 8", "OLAF §8", "target.slots"]);
     let tagged = root().join("configs/hardware/tofino-libra.toml");
     let text = fs::read_to_string(tagged).expect("a profile").replace("to = \"server\"", "to = \"server\"\nvlan = 3");

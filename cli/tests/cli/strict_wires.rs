@@ -174,7 +174,7 @@ fn what_strict_layouts_cannot_carry_is_refused() {
     let ring = "transport.kind=ring";
     let olaf = olaf();
     let cases = [
-        (&olaf, &["transport.kind=virtual", STRICT][..], "middleware \"on_wire\" goes around wires"),
+        (&olaf, &["transport.kind=virtual", STRICT][..], "middleware \"on_wire\" needs wires"),
         (&olaf, &["transport.kind=udp", STRICT], "only the payload travels"),
         (&olaf, &[ring, STRICT, "endpoint.workers=retransmit"], "each must be sent once"),
         (&olaf, &[ring, "transport.on_wire=bare"], "\"bare\" is no way to write frames"),

@@ -186,6 +186,13 @@ pub fn set_udp_checksum(frame: &mut [u8]) {
     frame[field::UDP_CHECKSUM].copy_from_slice(&sum.to_be_bytes());
 }
 
+/// A frame without what follows its IPv4 packet: Ethernet has no frames below 60 bytes, and cards fill shorter ones up.
+pub fn unpadded(bytes: &[u8]) -> &[u8] {
+    let Some([0x08, 0x00, _, _, high, low]) = bytes.get(12..18) else { return bytes };
+    let len = 14 + usize::from(u16::from_be_bytes([*high, *low]));
+    if len < HEAD { bytes } else { bytes.get(..len).unwrap_or(bytes) }
+}
+
 /// Returns whether the checksums of IPv4 and UDP of a frame fit. A UDP checksum of 0 is none; of other packets, and of what is cut,
 /// nothing is said.
 pub fn checksums_fit(frame: &[u8]) -> bool {
@@ -404,5 +411,46 @@ mod tests {
         assert_eq!(worker_of(background_ip(3), 1 << 24), None);
         assert_eq!(worker_of(SERVER_IP, 1 << 24), None);
         assert_eq!(source_ip(&[0; 64]), 0);
+    }
+
+    #[test]
+    fn what_follows_the_packet_is_no_part_of_it() {
+        for len in [HEAD, 48, 59, 60, 1500] {
+            let mut frame = vec![0; len];
+            Template::new((0x0a00_0001, 1), (0x0a00_0002, 2), len).emit(&mut frame);
+            let whole = frame.clone();
+            frame.resize(len.max(60) + 4, 0xee);
+            assert_eq!(unpadded(&frame), whole);
+            assert_eq!(unpadded(&whole), whole);
+            assert_eq!(unpadded(&whole[..HEAD - 1]), &whole[..HEAD - 1], "cut, and left to others to refuse");
+        }
+        let mut frame = vec![0; 60];
+        assert_eq!(unpadded(&frame).len(), 60, "no IPv4 packet");
+        Template::new((0x0a00_0001, 1), (0x0a00_0002, 2), 48).emit(&mut frame);
+        frame[16..18].copy_from_slice(&3u16.to_be_bytes());
+        assert_eq!(unpadded(&frame).len(), 60, "a length that cannot be");
+    }
+
+    #[test]
+    fn wrong_checksums_are_found_and_others_are_left_alone() {
+        let mut frame = vec![0; 64];
+        Template::new((0x0a00_0001, 1), (0x0a00_0002, 2), 64).emit(&mut frame);
+        assert!(checksums_fit(&frame), "none of UDP");
+        set_udp_checksum(&mut frame);
+        let mut tagged = frame.clone();
+        tagged.splice(12..12, [0x81, 0x00, 0, 7]);
+        let mut padded = frame.clone();
+        padded.extend([0xee; 5]);
+        for (whole, skip) in [(&frame, 0), (&tagged, 4), (&padded, 0)] {
+            assert!(checksums_fit(whole));
+            for at in [22, 26, 34, 41, 50, 63] {
+                let mut wrong = whole.clone();
+                wrong[at + skip] ^= 1;
+                assert!(!checksums_fit(&wrong), "{at}");
+            }
+        }
+        assert!((0..frame.len()).all(|len| checksums_fit(&frame[..len])), "cut: nothing is said");
+        frame[12] = 0x86;
+        assert!(checksums_fit(&frame), "no IPv4");
     }
 }

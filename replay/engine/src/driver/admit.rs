@@ -1,6 +1,6 @@
 //! Frames off a wire become frames of a driver.
 
-use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::frame::{HEAD, unpadded};
 
 use crate::endpoint::{Facts, Identity};
 use crate::frame::{Frame, Pool};
@@ -36,17 +36,9 @@ pub fn strangers(bytes: &[u8]) -> u64 {
     u64::from(!quiet)
 }
 
-/// A frame without what follows its IPv4 packet: Ethernet has no frames below 60 bytes, and cards fill shorter ones up.
-pub fn unpadded(bytes: &[u8]) -> &[u8] {
-    let Some([0x08, 0x00, _, _, high, low]) = bytes.get(ETHERNET - 2..ETHERNET + 4) else { return bytes };
-    let len = ETHERNET + usize::from(u16::from_be_bytes([*high, *low]));
-    if len < HEAD { bytes } else { bytes.get(..len).unwrap_or(bytes) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_wire::wire::frame::Template;
 
     #[test]
     fn what_stacks_of_a_link_say_to_each_other_is_no_packet_of_somebody() {
@@ -64,23 +56,5 @@ mod tests {
         );
         assert_eq!([frame([0x86, 0xdd], 17, 58), frame([0x86, 0xdd], 0, 17), frame([0x08, 0x00], 58, 58)], [1, 1, 1]);
         assert_eq!([strangers(&[]), strangers(&[0; 14]), strangers(&[0x86; 14])], [1, 1, 1], "cut");
-    }
-
-    #[test]
-    fn what_follows_the_packet_is_no_part_of_it() {
-        for len in [HEAD, 48, 59, 60, 1500] {
-            let mut frame = vec![0; len];
-            Template::new((0x0a00_0001, 1), (0x0a00_0002, 2), len).emit(&mut frame);
-            let whole = frame.clone();
-            frame.resize(len.max(60) + 4, 0xee);
-            assert_eq!(unpadded(&frame), whole);
-            assert_eq!(unpadded(&whole), whole);
-            assert_eq!(unpadded(&whole[..HEAD - 1]), &whole[..HEAD - 1], "cut, and left to others to refuse");
-        }
-        let mut frame = vec![0; 60];
-        assert_eq!(unpadded(&frame).len(), 60, "no IPv4 packet");
-        Template::new((0x0a00_0001, 1), (0x0a00_0002, 2), 48).emit(&mut frame);
-        frame[16..18].copy_from_slice(&3u16.to_be_bytes());
-        assert_eq!(unpadded(&frame).len(), 60, "a length that cannot be");
     }
 }

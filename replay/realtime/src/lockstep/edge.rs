@@ -5,11 +5,10 @@ use pktgen_core::Result;
 use pktgen_core::time::Time;
 use pktgen_core::topology::{NodeId, Role};
 use pktgen_wire::device::{GROWTH_MAX, Translator};
-use pktgen_wire::wire::frame::checksums_fit;
+use pktgen_wire::wire::frame::{checksums_fit, unpadded};
 
 use super::session::Session;
 use crate::dialect::Dialect;
-use crate::driver::admit::unpadded;
 use crate::plan::Plan;
 use crate::target::remote::{Advanced, Remote};
 use crate::transport::End;

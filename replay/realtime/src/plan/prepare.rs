@@ -134,8 +134,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &declared)?;
     remarks.extend((capture.states && !kind.behaviour().listens).then_some(Note::StatesUnused {}));
     remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
-    let updates = updates(&facts, frame_max, capture.goal, &transport);
-    let subject = subject(payloads, updates, &devices, &mut remarks);
+    let subject = subject(payloads, updates(&facts, frame_max, capture.goal, &transport), &devices, &mut remarks);
     document.finish(SECTIONS)?;
     let spec = Spec {
         catalogue,

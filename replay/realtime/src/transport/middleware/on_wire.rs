@@ -10,12 +10,12 @@ use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::unpadded;
 
 use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::{Declared, Layer, Middleware, Site};
 use crate::clock::RunClock;
 use crate::dialect::{Dialect, DialectKind, Dialects};
-use crate::driver::admit::unpadded;
 use crate::frame::BURST;
 use crate::transport::Submitted;
 use crate::transport::{Arrival, End, Wire};
