@@ -178,7 +178,9 @@ impl Evidence {
     pub(crate) fn has_faulty_links(&self) -> bool {
         let faults = ["fault_loss", "fault_duplicate", "fault_reorder"];
         let transport = self.config.get("transport");
-        faults.iter().filter_map(|key| transport?.get(key)).any(|value| value.as_float() != Some(0.0))
+        let is_some =
+            |value: &toml::Value| value.as_float().unwrap_or(0.0) != 0.0 || value.as_integer().unwrap_or(0) != 0;
+        faults.iter().filter_map(|key| transport?.get(key)).any(is_some)
     }
 
     /// Whether workers wait for results, and no server receives.

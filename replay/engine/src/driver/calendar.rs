@@ -12,111 +12,99 @@ const SCAN_MAX: usize = 16;
 /// Up to here the tree stays in the nearest cache.
 const TREE_MAX: usize = 1024;
 
+/// A slot without an event.
+const NOWHERE: u32 = u32::MAX;
+/// Children of an event in the heap: those of one are a cache line.
+const ARITY: usize = 4;
+
 /// Time and slot of an event.
 type Event = (Time, u32);
 
+/// How the slots are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// An entry per slot.
+    Scan,
+    /// A tournament: slot `i` is at leaf `size + i`, and each inner node holds the time and slot of its winner.
+    Tournament,
+    /// Slots that have an event: the earliest is first, and none is before the one above it.
+    Heap,
+}
+
 /// The slots.
 #[derive(Debug, Clone)]
-pub enum Calendar {
-    /// An entry per slot.
-    Scan(Vec<Event>),
-    /// A tournament.
-    Tournament(Tournament),
-    /// Slots that have an event.
-    Heap(Heap),
+pub struct Calendar {
+    form: Form,
+    events: Vec<Event>,
+    /// Leaves of the tournament.
+    size: usize,
+    /// By slot: where its event is in the heap.
+    place: Vec<u32>,
 }
 
 impl Calendar {
     /// With `slots` slots, all at [`NEVER`].
     pub fn new(slots: usize) -> Self {
         if slots <= SCAN_MAX {
-            Calendar::Scan((0..slots.max(1)).map(|i| (NEVER, i as u32)).collect())
-        } else if slots <= TREE_MAX {
-            Calendar::Tournament(Tournament::new(slots))
-        } else {
-            Calendar::Heap(Heap { events: Vec::new(), place: vec![NOWHERE; slots] })
+            let events = (0..slots.max(1)).map(|i| (NEVER, i as u32)).collect();
+            return Calendar { form: Form::Scan, events, size: 0, place: Vec::new() };
         }
+        if slots > TREE_MAX {
+            return Calendar { form: Form::Heap, events: Vec::new(), size: 0, place: vec![NOWHERE; slots] };
+        }
+        let size = slots.next_power_of_two();
+        let mut events = vec![(NEVER, 0); size * 2];
+        for slot in 0..size {
+            events[size + slot].1 = slot as u32;
+        }
+        for i in (1..size).rev() {
+            events[i] = events[2 * i];
+        }
+        Calendar { form: Form::Tournament, events, size, place: Vec::new() }
     }
 
     /// Time and slot of the next event; the time is [`NEVER`] if there is none.
     #[inline]
     pub fn first(&self) -> Event {
-        match self {
-            Calendar::Scan(events) => {
+        match self.form {
+            Form::Scan => {
                 let mut best = (NEVER, 0);
-                for &event in events {
+                for &event in &self.events {
                     best = if event.0 < best.0 { event } else { best };
                 }
                 best
             }
-            Calendar::Tournament(tree) => tree.nodes[1],
-            Calendar::Heap(heap) => heap.events.first().copied().unwrap_or((NEVER, 0)),
+            Form::Tournament => self.events[1],
+            Form::Heap => self.events.first().copied().unwrap_or((NEVER, 0)),
         }
     }
 
     /// The next event of `slot` is at `t`.
     #[inline]
     pub fn set(&mut self, slot: u32, t: Time) {
-        match self {
-            Calendar::Scan(events) => events[slot as usize].0 = t,
-            Calendar::Tournament(tree) => tree.set(slot, t),
-            Calendar::Heap(heap) => heap.set(slot, t),
+        match self.form {
+            Form::Scan => self.events[slot as usize].0 = t,
+            Form::Tournament => self.play(slot, t),
+            Form::Heap => self.move_in_heap(slot, t),
         }
-    }
-}
-
-/// Slot `i` is at leaf `size + i`, and each inner node holds the time and slot of its winner.
-#[derive(Debug, Clone)]
-pub struct Tournament {
-    nodes: Vec<Event>,
-    size: usize,
-}
-
-impl Tournament {
-    fn new(slots: usize) -> Self {
-        let size = slots.next_power_of_two();
-        let mut nodes = vec![(NEVER, 0); size * 2];
-        for slot in 0..size {
-            nodes[size + slot].1 = slot as u32;
-        }
-        for i in (1..size).rev() {
-            nodes[i] = nodes[2 * i];
-        }
-        Tournament { nodes, size }
     }
 
     #[inline]
-    fn set(&mut self, slot: u32, t: Time) {
+    fn play(&mut self, slot: u32, t: Time) {
         let mut i = self.size + slot as usize;
-        self.nodes[i].0 = t;
+        self.events[i].0 = t;
         while i > 1 {
             i /= 2;
-            let (left, right) = (self.nodes[2 * i], self.nodes[2 * i + 1]);
+            let (left, right) = (self.events[2 * i], self.events[2 * i + 1]);
             let winner = if left.0 <= right.0 { left } else { right };
-            // Above a node that keeps its winner nothing changes.
-            if self.nodes[i] == winner {
-                break;
+            if self.events[i] == winner {
+                return;
             }
-            self.nodes[i] = winner;
+            self.events[i] = winner;
         }
     }
-}
 
-/// A slot without an event.
-const NOWHERE: u32 = u32::MAX;
-/// Children of an event: those of one are a cache line.
-const ARITY: usize = 4;
-
-/// The earliest event is first, and no event is before the one above it.
-#[derive(Debug, Clone)]
-pub struct Heap {
-    events: Vec<Event>,
-    /// By slot: where its event is.
-    place: Vec<u32>,
-}
-
-impl Heap {
-    fn set(&mut self, slot: u32, t: Time) {
+    fn move_in_heap(&mut self, slot: u32, t: Time) {
         let (event, at) = ((t, slot), self.place[slot as usize]);
         if at == NOWHERE {
             if t != NEVER {

@@ -98,8 +98,10 @@ pub struct Simulation {
     host: Host,
     out: Outbox,
     touched: Vec<u16>,
-    /// Memory for rows of books, which the device that acts has meanwhile: of a large network each acts seldom, and memory of its own would be far.
+    /// Memory for rows of books, which the device that acts has meanwhile, where devices share it: of a large network each acts seldom, and
+    /// memory of its own would be far.
     rows: Vec<Book>,
+    shares_rows: bool,
     counters: Counters,
     sent: u64,
     until: Time,
@@ -128,6 +130,9 @@ pub struct Outcome {
     /// Buffers that were not released although nothing was in flight: a defect.
     pub leaked: usize,
 }
+
+/// Nodes whose memory for rows of books stays in the nearest caches.
+const NODES_NEAR: usize = 64;
 
 /// Frames that hosts which do not react have not got yet, at most.
 const HELD_MAX: usize = 4096;
@@ -201,6 +206,7 @@ impl Simulation {
             out: Outbox::default(),
             touched: Vec::new(),
             rows: Vec::new(),
+            shares_rows: topology.nodes.len() > NODES_NEAR,
             counters: Counters::default(),
             sent: 0,
             until: NEVER,
@@ -372,7 +378,7 @@ impl Simulation {
         match self.slots[slot as usize] {
             Slot::Port { node, port } => {
                 let Place::Device(device) = &mut self.places[node as usize] else { unreachable!("ports are devices'") };
-                device.books.rows = std::mem::take(&mut self.rows);
+                lend(self.shares_rows, &mut self.rows, &mut device.books.rows);
                 device.ports[usize::from(port)].advance(t, &mut self.pool, &mut device.books, &mut self.out);
                 self.touched.push(port);
                 self.settle_device(node, recorder)
@@ -416,7 +422,7 @@ impl Simulation {
     /// A device's program wanted to be called at `t`.
     fn on_timer(&mut self, t: Time, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
         let Place::Device(device) = &mut self.places[node as usize] else { unreachable!("timers are devices'") };
-        device.books.rows = std::mem::take(&mut self.rows);
+        lend(self.shares_rows, &mut self.rows, &mut device.books.rows);
         device.call(&mut self.pool, &mut self.out, &mut self.touched, |program, context| program.on_timer(t, context));
         self.settle_device(node, recorder)
     }
@@ -452,7 +458,7 @@ impl Simulation {
         match faults.strike(link, &frame) {
             Strike::Lost(node) => {
                 if let Place::Device(device) = &mut self.places[node as usize] {
-                    device.books.rows = std::mem::take(&mut self.rows);
+                    lend(self.shares_rows, &mut self.rows, &mut device.books.rows);
                     device.books.dropped(frame.t, &frame, Reason::Fault, None);
                 }
                 self.pool.release(frame.buffer);
@@ -507,7 +513,7 @@ impl Simulation {
         match &mut self.places[node as usize] {
             Place::Device(device) => {
                 let act = |program: &mut dyn Program, context: &mut Context| program.on_burst(&[frame], context);
-                device.books.rows = std::mem::take(&mut self.rows);
+                lend(self.shares_rows, &mut self.rows, &mut device.books.rows);
                 device.call(&mut self.pool, &mut self.out, &mut self.touched, act);
                 self.settle_device(node, recorder)
             }
@@ -538,8 +544,9 @@ impl Simulation {
             self.calendar.set(device.first_slot + u32::from(port), device.ports[usize::from(port)].wake());
         }
         self.calendar.set(device.timer_slot, device.program.next_wake());
-        self.rows = std::mem::take(&mut device.books.rows);
-        for row in self.rows.drain(..) {
+        lend(self.shares_rows, &mut device.books.rows, &mut self.rows);
+        let rows = if self.shares_rows { &mut self.rows } else { &mut device.books.rows };
+        for row in rows.drain(..) {
             self.ledger.book(&row);
             recorder.book(&row)?;
         }
@@ -639,6 +646,14 @@ impl Simulation {
             self.pool.release(frame.buffer);
         }
         Ok(())
+    }
+}
+
+/// Lends the memory of `from` to whoever has `to`, if it is shared.
+#[inline]
+fn lend(shared: bool, from: &mut Vec<Book>, to: &mut Vec<Book>) {
+    if shared {
+        std::mem::swap(from, to);
     }
 }
 

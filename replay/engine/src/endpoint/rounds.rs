@@ -324,13 +324,13 @@ impl<P: RoundProtocol> Rounds<P> {
     fn deliver(&mut self, node: NodeId, head: &ResultHead, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let blocks = self.layout.packets();
         let slot = usize::from(frame.cluster) * blocks as usize + (head.seq % blocks) as usize;
-        let values = self.facts.protocol.values(pool.payload(frame));
+        let values = || self.facts.protocol.values(pool.payload(frame));
         let worker = self.roster.hearers.first().copied().unwrap_or(0);
-        if !self.copies.is_first(slot, frame.packet, worker, head, values) {
+        if !self.copies.is_first((slot, frame.packet), worker, head, values) {
             return pool.release(frame.buffer);
         }
         if let Some(check) = &mut self.check {
-            check.look(frame.cluster, head, values);
+            check.look(frame.cluster, head, values());
             return pool.release(frame.buffer);
         }
         // A result does not say when its parts were made.

@@ -33,21 +33,21 @@ impl Copies {
         Copies { known: vec![[NONE; 2]; places], compared, partial, unlike: 0, first: None }
     }
 
-    /// Notes the result `packet` at `place`, which arrived at `worker`; true for its first copy.
-    pub(super) fn is_first(
+    /// Notes a result, by its place and packet, that arrived at `worker` with these `values`; true for its first copy.
+    #[inline]
+    pub(super) fn is_first<'a>(
         &mut self,
-        place: usize,
-        packet: PacketId,
+        (place, packet): (usize, PacketId),
         worker: u32,
         head: &ResultHead,
-        values: &[u8],
+        values: impl FnOnce() -> &'a [u8],
     ) -> bool {
         let known = &mut self.known[place];
         let earlier = known.iter().find(|known| known.packet == packet).copied();
         if earlier.is_some() && !self.compared {
             return false;
         }
-        let digest = if self.compared { of(head, values) } else { 0 };
+        let digest = if self.compared { of(head, values()) } else { 0 };
         let Some(earlier) = earlier else {
             *known = [Known { packet, digest }, known[0]];
             return true;
@@ -93,8 +93,8 @@ mod tests {
         ] {
             for compared in [true, false] {
                 let mut copies = Copies::new(2, compared, false);
-                assert!(copies.is_first(1, packet, 0, &head(7, 4, false), &[1, 2, 3, 4]));
-                assert!(!copies.is_first(1, packet, 2, &second, &values));
+                assert!(copies.is_first((1, packet), 0, &head(7, 4, false), || &[1, 2, 3, 4]));
+                assert!(!copies.is_first((1, packet), 2, &second, || &values));
                 let expected =
                     (compared && unlike > 0).then_some(Fault::UnlikeResults { results: 1, worker: 2, block: 7 });
                 assert_eq!(copies.fault(), expected);
@@ -108,8 +108,8 @@ mod tests {
         let packet = PacketId::new(0, 7, 0);
         for (degraded, unlike) in [(true, false), (false, true)] {
             let mut copies = Copies::new(1, true, true);
-            assert!(copies.is_first(0, packet, 0, &head(7, 2, true), &[1; 4]));
-            assert!(!copies.is_first(0, packet, 1, &head(7, 2, degraded), &[2; 4]));
+            assert!(copies.is_first((0, packet), 0, &head(7, 2, true), || &[1; 4]));
+            assert!(!copies.is_first((0, packet), 1, &head(7, 2, degraded), || &[2; 4]));
             assert_eq!(copies.fault().is_some(), unlike);
         }
     }
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn the_last_two_results_of_a_place_are_known() {
         let mut copies = Copies::new(1, true, false);
-        let mut first = |seq| copies.is_first(0, PacketId::new(0, seq, 0), 0, &head(seq, 4, false), &[0; 4]);
+        let mut first = |seq| copies.is_first((0, PacketId::new(0, seq, 0)), 0, &head(seq, 4, false), || &[0; 4]);
         assert_eq!(
             [first(0), first(8), first(0), first(16), first(8), first(0)],
             [true, true, false, true, false, true]
