@@ -7,7 +7,8 @@ use pktgen_core::definition::Better;
 use pktgen_core::record::Bound;
 use pktgen_core::user_metric::UserMetric;
 use pktgen_records::age::AgeOf;
-use pktgen_records::stats::{Estimate, agrees};
+use pktgen_records::human::Scale;
+use pktgen_records::stats::{Estimate, Interval, agrees};
 use serde::Serialize;
 
 use crate::chart::Chart;
@@ -90,6 +91,25 @@ pub struct Cell {
     pub ours: Option<Estimate>,
     /// The published value.
     pub paper: Option<Paper>,
+}
+
+/// Most digits after the point.
+const DECIMALS_MAX: usize = 9;
+
+impl Cell {
+    /// The scale of a column, with as many digits as it takes to see whether our interval holds the published value.
+    pub fn scale(&self, scale: Scale) -> Scale {
+        let interval = self.ours.as_ref().and_then(Estimate::spread);
+        let (Some(Interval { lo, hi }), Some(paper)) = (interval, &self.paper) else { return scale };
+        let is_true = |scale: &Scale| {
+            let shown = |value: f64| scale.number(value).replace('−', "-").parse().unwrap_or(value);
+            let (lo_shown, value, hi_shown) = (shown(lo), shown(paper.value), shown(hi));
+            (lo_shown <= value) == (lo <= paper.value) && (value <= hi_shown) == (paper.value <= hi)
+        };
+        let finer =
+            || (scale.decimals.unwrap_or(2)..DECIMALS_MAX).map(|decimals| Scale { decimals: Some(decimals), ..scale });
+        if is_true(&scale) { scale } else { finer().find(is_true).unwrap_or(scale) }
+    }
 }
 
 /// A published value beside ours.
@@ -224,4 +244,32 @@ fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
         Some(Paper { value, sign, difference, inside, source: published.source.clone() })
     });
     Cell { ours, paper }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shown numbers say of a published value what the numbers say.
+    #[test]
+    fn rounding_does_not_put_a_published_value_on_the_other_side() {
+        let scale = Scale { factor: 100.0, unit: "%", difference_unit: "points", decimals: Some(1) };
+        let cell = |lo: f64, hi: f64, value: f64| {
+            let interval = Some(Interval { lo, hi });
+            let source = String::new();
+            let paper = Paper { value, sign: "", difference: None, inside: None, source };
+            Cell { ours: Some(Estimate { median: (lo + hi) / 2.0, interval, n: 5, exact: false }), paper: Some(paper) }
+        };
+        for (lo, hi, value, ends) in [
+            (0.301, 0.402, 0.35, ["30.1", "40.2"]),
+            // 40.2 is outside, and 40.16 rounds to it.
+            (0.301, 0.4016, 0.402, ["30.10", "40.16"]),
+            (0.3014, 0.402, 0.301, ["30.14", "40.20"]),
+            (0.301, 0.402, 0.402, ["30.1", "40.2"]),
+        ] {
+            let shown = cell(lo, hi, value).scale(scale);
+            assert_eq!([shown.number(lo), shown.number(hi)], ends, "{value}");
+        }
+        assert_eq!(Cell::default().scale(scale), scale);
+    }
 }

@@ -264,7 +264,7 @@ fn table(model: &Model, out: &mut String) {
 }
 
 fn show(cell: &Cell, column: &Heading, out: &mut String) {
-    let scale = &column.scale;
+    let scale = cell.scale(column.scale);
     out.push_str("<td class=\"n\">");
     match &cell.ours {
         None => out.push('–'),

@@ -79,7 +79,7 @@ fn table(model: &Model, out: &mut String) {
 }
 
 fn show(cell: &Cell, column: &Heading) -> String {
-    let scale = &column.scale;
+    let scale = cell.scale(column.scale);
     let mut text = match &cell.ours {
         None => "–".to_owned(),
         Some(ours) => match ours.spread() {

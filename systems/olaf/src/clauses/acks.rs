@@ -10,13 +10,13 @@ use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeFrame, Probe
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
         id: "olaf-ack-workers",
-        title: "an acknowledgement reaches the cluster",
+        title: "every acknowledgement reaches its cluster",
         rule: "An ACK to a worker goes to all workers of its cluster, and to no other (§7, §10).",
         precondition: "target.program = \"olaf\"; two clusters, two workers in each",
         exempt: |ground| acknowledging(ground, 2, 2),
-        stimulus: "an update of every worker; when all has left, an ACK of the server to a worker",
-        observation: "all ports, until the device is silent",
-        oracle: "one copy at each worker's port, to its address or to the cluster's group, and no other frame",
+        stimulus: "an update of every worker; when all has left, an ACK of the server to a worker of each cluster in turn, three times",
+        observation: "all ports, until the device is silent, after each ACK",
+        oracle: "one copy at the port of each worker of the cluster, to its address or to the cluster's group, and no other frame",
         probe: workers,
         ..BASE
     },
@@ -45,6 +45,9 @@ pub(super) static CLAUSES: &[Clause] = &[
         ..BASE
     },
 ];
+
+/// ACKs to each cluster: a device may lose some.
+const ACK_ROUNDS: usize = 3;
 
 /// An ACK to a worker, with this model.
 fn ack(worker: u32, model: &[u32]) -> Vec<u8> {
@@ -97,15 +100,20 @@ fn read(frame: &ProbeFrame) -> ProbeResult<(Ack, Vec<u8>, u32)> {
 
 fn workers(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut card = introduced(probe)?;
-    let members = card.clusters[0].clone();
-    let (down, _) = answered(&mut card, members[0])?;
+    let clusters = card.clusters.clone();
+    (0..ACK_ROUNDS).flat_map(|_| &clusters).try_for_each(|members| acknowledged(&mut card, members))
+}
+
+/// An ACK to the first of these workers of a cluster reaches all of them, and no others.
+fn acknowledged(card: &mut Card, members: &[u32]) -> ProbeResult<()> {
+    let (down, _) = answered(card, members[0])?;
     let ground = card.probe.ground;
     let group = group_ip(ground.workers.cluster_of[members[0] as usize]);
     let acks = down.iter().map(|frame| Ok((frame.port, read(frame)?.2))).collect::<ProbeResult<Vec<_>>>()?;
     let meant = |(port, to): &(u16, u32), worker: u32| {
         *port == ground.port_of[worker as usize] && (*to == worker_ip(worker) || *to == group)
     };
-    for worker in &members {
+    for worker in members {
         let copies = acks.iter().filter(|ack| meant(ack, *worker)).count();
         if copies != 1 {
             return Err(ClauseBreach::stop(format!("copies of the ACK for worker {worker}"), 1, copies));
