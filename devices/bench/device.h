@@ -39,7 +39,7 @@ extern struct options options;
 
 /* Faults that devices on wires have, each by itself. */
 struct faults {
-    double swap, port, address, checksum, cut, tag, strangers, acks, bursts;
+    double swap, port, address, checksum, cut, tag, strangers, acks, bursts, station;
     int lacks;             /* workers that are not in the table */
     uint64_t until, after; /* frames before and after which it is mute */
     uint64_t longest;      /* frame that it takes; 0: any */

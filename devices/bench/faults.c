@@ -54,6 +54,8 @@ bool spoil(uint8_t *f, size_t *len) {
         f[ETH + 19] ^= 8;
         checksum(f + ETH);
     }
+    /* The Ethernet address alone: cards drop it, and captures do not. */
+    if (chance(faults.station)) f[5] ^= 1;
     if (chance(faults.checksum)) f[ETH + 10] ^= 0x55;
     if (chance(faults.cut)) *len -= CUT;
     if (*len + TAG <= FRAME_MAX && chance(faults.tag)) {
@@ -86,6 +88,7 @@ bool read_fault(int key, const char *word) {
     case '7': faults.strangers = atof(word); break;
     case '8': faults.acks = atof(word); break;
     case '9': faults.bursts = atof(word); break;
+    case '0': faults.station = atof(word); break;
     case 'L': faults.lacks = atoi(word); break;
     case 'U': faults.until = strtoull(word, NULL, 10); break;
     case 'A': faults.after = strtoull(word, NULL, 10); break;

@@ -70,6 +70,8 @@ pub(crate) struct Crossing {
     pub(crate) address: Odd,
     /// Of those of `address`: with a payload that was sent.
     pub(crate) readdressed: u64,
+    /// Of frames to one host, those with another Ethernet address than most.
+    pub(crate) station: Odd,
     /// The field of a profile that differs in the first of those.
     pub(crate) field: &'static str,
     pub(crate) tag: Odd,
@@ -115,6 +117,62 @@ struct Outward {
     last: Option<(u16, Option<u16>, usize)>,
     last_to: Option<(u32, u16)>,
     digests: Digests,
+}
+
+/// Frames of one host by the Ethernet address that they go to, in the order of the capture.
+#[derive(Default)]
+struct Stations {
+    of: Vec<Station>,
+    /// Which the last frame had: most have the same.
+    last: usize,
+}
+
+struct Station {
+    host: u32,
+    address: [u8; 6],
+    frames: u64,
+    first: u64,
+}
+
+/// Ethernet addresses that are told apart.
+const STATIONS_MAX: usize = 64;
+
+impl Stations {
+    fn add(&mut self, datagram: &Datagram, number: u64) {
+        let (host, address) = (datagram.dst.0, datagram.station);
+        let is_it = |own: &Station| own.host == host && own.address == address;
+        if !self.of.get(self.last).is_some_and(is_it) {
+            match self.of.iter().position(is_it) {
+                Some(at) => self.last = at,
+                None if self.of.len() < STATIONS_MAX => {
+                    self.last = self.of.len();
+                    self.of.push(Station { host, address, frames: 0, first: number });
+                }
+                None => return,
+            }
+        }
+        self.of[self.last].frames += 1;
+    }
+
+    /// Frames of hosts with another address than most of theirs have.
+    fn odd(&self) -> Odd {
+        let most =
+            |own: &Station| self.of.iter().filter(|other| other.host == own.host).max_by_key(|other| other.frames);
+        let others = || {
+            self.of.iter().filter_map(|own| Some((own, most(own)?))).filter(|(own, most)| own.address != most.address)
+        };
+        let Some((first, most)) = others().min_by_key(|(own, _)| own.first) else { return Odd::default() };
+        let text = |address: &[u8; 6]| address.map(|byte| format!("{byte:02x}")).join(":");
+        Odd {
+            frames: others().map(|(own, _)| own.frames).sum(),
+            first: first.first,
+            says: format!(
+                "goes to the Ethernet address {}, and most frames to that host go to {}",
+                text(&first.address),
+                text(&most.address)
+            ),
+        }
+    }
 }
 
 /// The first bytes of a payload, in which protocols of sums name sum or job.
@@ -195,6 +253,7 @@ impl Crossing {
         let of = |(from, sent): (&u32, &u64)| (*from, OfSource { sent: *sent, ..OfSource::default() });
         let mut crossing = Crossing { by_source: out.from_hosts.iter().map(of).collect(), ..Crossing::default() };
         let mut kept = Vec::new();
+        let mut stations = Stations::default();
         let mut reader = Reader::open(server)?;
         let mut number = 0;
         while let Some(packet) = reader.next()? {
@@ -207,8 +266,12 @@ impl Crossing {
             if out.all && datagram.is_none() && crossing.other(&mut out, packet.bytes, number) {
                 continue;
             }
+            if let Some(datagram) = datagram.filter(|datagram| !out.all && out.to_hosts.contains(&datagram.dst.0)) {
+                stations.add(&datagram, number);
+            }
             crossing.arrival(&mut out, datagram.as_ref(), number, &mut kept);
         }
+        crossing.station = stations.odd();
         if !kept.is_empty() {
             crossing.altered = compared(&missing(workers, &mut out)?, &kept);
         }

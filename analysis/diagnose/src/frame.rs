@@ -10,6 +10,8 @@ const UDP: u8 = 17;
 /// A UDP datagram over IPv4.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Datagram<'a> {
+    /// Ethernet address that it goes to.
+    pub(crate) station: [u8; 6],
     /// VLAN tag, if it has one.
     pub(crate) tag: Option<u16>,
     /// Address and port that it comes from.
@@ -70,6 +72,7 @@ impl<'a> Datagram<'a> {
         let packet = &ip[..total.min(ip.len())];
         let whole = usize::from(get16(ip, head + 4)).max(8);
         Some(Datagram {
+            station: *frame.first_chunk()?,
             tag,
             src: (get32(ip, 12), get16(ip, head)),
             dst: (get32(ip, 16), get16(ip, head + 2)),

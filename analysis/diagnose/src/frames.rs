@@ -29,6 +29,9 @@ pub(crate) fn look(
     if refused && crossing.address.frames > 0 {
         found.push(odd(&WRONG_DESTINATION, &crossing.address));
     }
+    if crossing.station.frames > 0 {
+        found.push(odd(&WRONG_DESTINATION, &crossing.station));
+    }
     if crossing.tag.frames > 0 {
         found.push(odd(&TAG_CHANGED, &crossing.tag));
     }

@@ -205,6 +205,7 @@ fn faults_of_a_forwarder_are_found() {
             forward(&["bits_flipped"], "--fault corrupt --share 0.1"),
             forward(&["truncated"], "--cut 0.1"),
             forward(&["copies"], "--fault duplicate --share 0.1"),
+            forward(&["wrong_destination"], "--station 0.1"),
             forward(&["device_silent"], "--fault mute"),
         ],
     );
