@@ -23,6 +23,16 @@ pub enum ParameterRange {
     Choices(Vec<Value>),
 }
 
+impl ParameterRange {
+    /// How many there are to choose from: numbers are no choice.
+    fn ways(&self) -> usize {
+        match self {
+            ParameterRange::Numbers(_) => 1,
+            ParameterRange::Choices(choices) => choices.len(),
+        }
+    }
+}
+
 /// Numbers from one to another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NumberRange {
@@ -206,14 +216,16 @@ impl Space {
         (0..self.parameters.len()).filter(|i| self.parameters[*i].numbers().is_some()).collect()
     }
 
+    /// How many ways to choose there are; none if no number holds it.
+    pub(crate) fn ways(&self) -> Option<usize> {
+        self.parameters.iter().try_fold(1usize, |ways, parameter| ways.checked_mul(parameter.range.ways()))
+    }
+
     /// Every way to choose: for each parameter the place of its choice, 0 for numbers.
     pub(crate) fn choices(&self) -> Vec<Vec<usize>> {
         let mut all = vec![Vec::new()];
         for parameter in &self.parameters {
-            let n = match &parameter.range {
-                ParameterRange::Numbers(_) => 1,
-                ParameterRange::Choices(choices) => choices.len(),
-            };
+            let n = parameter.range.ways();
             all = all
                 .iter()
                 .flat_map(|before| (0..n).map(move |i| before.iter().copied().chain([i]).collect::<Vec<usize>>()))

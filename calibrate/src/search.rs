@@ -305,18 +305,21 @@ pub(crate) type Progress<'a> = &'a mut dyn FnMut(usize, usize);
 
 /// Runs settings until the emulators are sure of what could be meant, or all that may be were run.
 pub(crate) fn search(task: Task, twin: &mut dyn Twin, progress: Progress) -> Result<Vec<Branch>> {
-    let mut branches: Vec<Branch> = task.space.choices().into_iter().map(|choice| Branch::new(task, choice)).collect();
-    let dimensions = task.space.numbers().len();
+    let (ways, dimensions) = (task.space.ways(), task.space.numbers().len());
     let most = task.keys.settings as usize;
     let evenly = task.keys.evenly;
-    let first = if evenly { most / branches.len() } else { (8 * dimensions + 4).min(most / branches.len()) };
+    let each = ways.map_or(0, |ways| most / ways);
+    let first = if evenly { each } else { (8 * dimensions + 4).min(each) };
     if first < dimensions + 3 {
+        let needed = ways.and_then(|ways| ways.checked_mul(dimensions + 3));
+        let text = |number: Option<usize>| number.map_or("too many".to_owned(), |number| number.to_string());
         return Err(Error::config(format!(
             "calibrate.settings = {most}: {} ways to choose and {dimensions} numbers need {} at least",
-            branches.len(),
-            branches.len() * (dimensions + 3)
+            text(ways),
+            text(needed)
         )));
     }
+    let mut branches: Vec<Branch> = task.space.choices().into_iter().map(|choice| Branch::new(task, choice)).collect();
     let mut ran = 0;
     for branch in &mut branches {
         // Emulators need some, at once would be too many for one sweep.

@@ -70,15 +70,14 @@ impl CalibrateSettings {
         let mut section = document.section("calibrate")?;
         let keys = CalibrateKeys::read(&mut section)?;
         let metrics = section.get_list("metrics", &[])?;
-        let place = |key: &str, i: usize| format!("{} {}", section.place(key), i + 1);
-        let places = ["parameters", "targets"].map(|key| (0..1000).map(|i| place(key, i)).collect::<Vec<_>>());
+        let [parameters_at, targets_at] = ["parameters", "targets"].map(|key| section.place(key));
         let mut parameters = Vec::new();
-        for (table, place) in section.get_tables("parameters")?.into_iter().zip(&places[0]) {
-            parameters.push(Parameter::read(table, place)?);
+        for (i, table) in section.get_tables("parameters")?.into_iter().enumerate() {
+            parameters.push(Parameter::read(table, &format!("{parameters_at} {}", i + 1))?);
         }
         let mut targets = Vec::new();
-        for (table, place) in section.get_tables("targets")?.into_iter().zip(&places[1]) {
-            targets.push(WantedTarget::read(table, place)?);
+        for (i, table) in section.get_tables("targets")?.into_iter().enumerate() {
+            targets.push(WantedTarget::read(table, &format!("{targets_at} {}", i + 1))?);
         }
         let predict = section.get_tables("predict")?.into_iter().map(|set| PredictPoint { set }).collect();
         document.close(section)?;

@@ -111,7 +111,10 @@ pub fn certify(
         let mut outcome = match clause.measure {
             None => one(number, clause, ground, bench, (&mut memory, options))?,
             Some(measure) => {
-                let maker = TrialMaker::new(suite.load, ground, bench, &mut memory, (options.plan.wait, options.seed));
+                let load = suite.load.ok_or_else(|| {
+                    Error::Invalid(format!("{}: the suite {} has no load for it", clause.id, suite.name))
+                })?;
+                let maker = TrialMaker::new(load, ground, bench, &mut memory, (options.plan.wait, options.seed));
                 measured((number, clause, measure), maker, options, earlier)?
             }
         };

@@ -114,13 +114,33 @@ void multicast(uint8_t *f, size_t len) {
     put16(f + ETH + IP + 6, 0);
 }
 
+/* When the link is free for the first that waits. */
+static int64_t next_of_queue(void) {
+    if (!waiting) return NEVER;
+    return busy_until > queue[head].since ? busy_until : queue[head].since;
+}
+
+static void depart_from_queue(int64_t now) {
+    while (waiting && next_of_queue() <= now) {
+        struct waiting *slot = &queue[head];
+        int64_t start = next_of_queue();
+        double ps = options.rate_mbps > 0 ? (double)(slot->len + (size_t)options.overhead) * 8e6 / options.rate_mbps : 0;
+        /* Whoever is called late catches up, but not by more than a stall's worth. */
+        if (start < now - STALL) start = now;
+        busy_until = start + (int64_t)ps;
+        head = (head + 1) % options.slots;
+        waiting--;
+        leave(slot->bytes, slot->len);
+    }
+}
+
 void olaf(uint8_t *f, size_t len, int64_t now) {
     int worker = is_datagram(f, len) && lengths_agree(f, len) ? worker_of(f) : -1;
     if (worker < 0) {
         leave(f, len);
         return;
     }
-    depart(now);
+    depart_from_queue(now);
     for (int i = 0; i < waiting; i++) {
         struct waiting *slot = &queue[(head + i) % options.slots];
         if (slot->cluster != worker / options.per_cluster || slot->len != len) continue;
@@ -139,27 +159,7 @@ void olaf(uint8_t *f, size_t len, int64_t now) {
     struct waiting *slot = &queue[(head + waiting++) % options.slots];
     keep(slot, f, len, worker);
     slot->since = now;
-    depart(now);
-}
-
-/* When the link is free for the first that waits. */
-int64_t next_departure(void) {
-    if (!waiting) return NEVER;
-    return busy_until > queue[head].since ? busy_until : queue[head].since;
-}
-
-void depart(int64_t now) {
-    while (waiting && next_departure() <= now) {
-        struct waiting *slot = &queue[head];
-        int64_t start = next_departure();
-        double ps = options.rate_mbps > 0 ? (double)(slot->len + (size_t)options.overhead) * 8e6 / options.rate_mbps : 0;
-        /* Whoever is called late catches up, but not by more than a stall's worth. */
-        if (start < now - STALL) start = now;
-        busy_until = start + (int64_t)ps;
-        head = (head + 1) % options.slots;
-        waiting--;
-        leave(slot->bytes, slot->len);
-    }
+    depart_from_queue(now);
 }
 
 /* ---- what SwitchML and Trio-ML share ---- */
@@ -256,66 +256,118 @@ void switchml(uint8_t *f, size_t len, int64_t now) {
     answer(f, len, p + SWITCHML_HEAD, own->sums, values, !repeated);
 }
 
-/* ---- Trio-ML: docs/trio.md, "Aggregation", one job, without timers ---- */
+/* ---- Trio-ML: docs/trio.md, "Aggregation" and "Stragglers", one job ---- */
 
-enum { RECORDS = 8192, TRIO_HEAD = 12, FINAL = 0x08 };
+enum { RECORDS = 8192, PROBES = 64, TRIO_PORT = 12000, TRIO_HEAD = 12, FINAL = 0x08, DEGRADED = 0x04, AGED = 0x10 };
 
 static struct record {
     bool open;
-    uint32_t block;
-    uint16_t generation, sources, values;
-    uint8_t first_source, final, seen[32];
+    uint32_t block, seen;
+    uint16_t generation, values;
+    uint8_t sources, final;
+    /* Of the packet that opened it: its headers are those of the result. */
+    uint8_t head[PAYLOAD + TRIO_HEAD];
     uint32_t *sums;
+    int64_t touched;
+    struct record *older, *newer;
 } records[RECORDS];
+/* Records under way, by the last packet that touched them. */
+static struct record *oldest, *newest;
 
-static struct record *record_of(uint32_t block, uint16_t generation) {
-    struct record *record = &records[block % RECORDS];
-    if (record->open && (record->block != block || record->generation != generation)) record->open = false;
-    if (!record->sums && !(record->sums = calloc(VALUES_MAX, 4))) abort();
-    return record;
+static void unlink_record(struct record *r) {
+    *(r->older ? &r->older->newer : &oldest) = r->newer;
+    *(r->newer ? &r->newer->older : &newest) = r->older;
 }
 
+static void touch(struct record *r, int64_t now) {
+    r->touched = now;
+    r->newer = NULL;
+    r->older = newest;
+    *(newest ? &newest->newer : &oldest) = r;
+    newest = r;
+}
+
+/* The record of a block, or a free one; none if all places of the block are taken. */
+static struct record *record_of(uint32_t block) {
+    struct record *unused = NULL;
+    for (uint32_t i = 0; i < PROBES; i++) {
+        struct record *r = &records[((block * 2654435761u >> 8) + i) % RECORDS];
+        if (r->open && r->block == block) return r;
+        if (!r->open && !unused) unused = r;
+    }
+    return unused;
+}
+
+/* The result of a record leaves, and its place is free. */
+static void finish(struct record *r, bool aged) {
+    uint8_t f[FRAME_MAX], *p = f + PAYLOAD;
+    size_t len = PAYLOAD + TRIO_HEAD + 4 * (size_t)r->values;
+    memcpy(f, r->head, sizeof r->head);
+    put16(f + ETH + 2, (uint16_t)(len - ETH));
+    put16(f + ETH + IP + 4, (uint16_t)(len - ETH - IP));
+    bool partial = r->sources < options.workers;
+    p[5] = (uint8_t)(r->final | (partial ? DEGRADED : 0) | (aged ? AGED : 0));
+    p[7] = r->sources;
+    r->open = false;
+    unlink_record(r);
+    counts.results++;
+    answer(f, len, p + TRIO_HEAD, r->sums, r->values, true);
+}
+
+/* A block that no packet touched for the timeout ages; the timers see it half a timeout later. */
+static int64_t ages(const struct record *r) { return r->touched + options.timeout / 2 * 3; }
+
 void trio_ml(uint8_t *f, size_t len, int64_t now) {
-    (void)now;
     uint8_t *p = f + PAYLOAD;
-    if (!is_datagram(f, len) || worker_of(f) < 0 || payload_len(f, len) < TRIO_HEAD || p[5] >> 4) {
+    size_t payload = is_datagram(f, len) && lengths_agree(f, len) ? payload_len(f, len) : 0;
+    if (payload < TRIO_HEAD || worker_of(f) < 0 || get16(f + ETH + IP + 2) != TRIO_PORT) {
         counts.refused++;
         return;
     }
     uint16_t values = get16(p + 10) & 0xfff, generation = get16(p + 8);
-    if (values == 0 || payload_len(f, len) != TRIO_HEAD + 4 * (size_t)values) {
+    uint8_t job = p[0], source = p[6], represents = p[7];
+    if (job != 0 || p[5] >> 4 || source >= options.workers || represents != 1 || values == 0 || payload != TRIO_HEAD + 4 * (size_t)values) {
         counts.refused++;
         return;
     }
-    struct record *own = record_of(get32(p + 1), generation);
-    uint8_t source = p[6];
+    struct record *own = record_of(get32(p + 1));
+    int16_t later = own && own->open ? (int16_t)(generation - own->generation) : 0;
+    if (!own || later < 0 || (own->open && !later && own->values != values)) {
+        counts.refused++;
+        return;
+    }
+    if (later > 0) finish(own, true);
     bool first = !own->open;
+    if (!first) unlink_record(own);
+    touch(own, now);
     if (first) {
-        memset(own->seen, 0, sizeof own->seen);
+        if (!own->sums && !(own->sums = calloc(VALUES_MAX, 4))) abort();
+        own->open = true;
         own->block = get32(p + 1);
         own->generation = generation;
-        own->sources = 0;
         own->values = values;
-        own->first_source = source;
-        own->final = 0;
-        own->open = true;
+        own->seen = 0;
+        own->sources = own->final = 0;
+        memcpy(own->head, f, sizeof own->head);
     }
-    if (own->values != values || own->seen[source / 8] >> (source % 8) & 1) {
+    if (own->seen >> source & 1) {
         counts.repeated++;
         return;
     }
-    own->seen[source / 8] |= (uint8_t)(1 << source % 8);
-    own->sources = (uint16_t)(own->sources + p[7]);
+    own->seen |= 1u << source;
+    own->sources++;
     own->final |= p[5] & FINAL;
-    add_values(own->sums, p + TRIO_HEAD, values, first);
+    add_values(own->sums, p + TRIO_HEAD, values, first && !chance(options.stale_share));
+    if (chance(options.twice_share)) add_values(own->sums, p + TRIO_HEAD, values, false);
     counts.merged++;
-    if (own->sources < options.workers) return;
-    counts.results++;
-    own->open = false;
-    p[5] = own->final;
-    p[6] = own->first_source;
-    p[7] = (uint8_t)own->sources;
-    answer(f, len, p + TRIO_HEAD, own->sums, values, true);
+    if (own->sources >= needed() || (own->sources + 1 == needed() && chance(options.early_share))) finish(own, false);
+}
+
+int64_t next_departure(void) { return oldest && options.timeout ? ages(oldest) : next_of_queue(); }
+
+void depart(int64_t now) {
+    depart_from_queue(now);
+    while (oldest && options.timeout && ages(oldest) <= now) finish(oldest, true);
 }
 
 void aggregate(uint8_t *bytes, size_t len, int64_t now) {

@@ -34,6 +34,7 @@ struct options {
     double early_share; /* of sums that end one contribution too early */
     double twice_share; /* of contributions that are added twice */
     double stale_share; /* of sums that begin with what was there */
+    int64_t timeout;    /* of Trio-ML's blocks, in ps; 0: they wait for ever */
 };
 extern struct options options;
 
@@ -91,7 +92,7 @@ void olaf(uint8_t *bytes, size_t len, int64_t now);
 void switchml(uint8_t *bytes, size_t len, int64_t now);
 void trio_ml(uint8_t *bytes, size_t len, int64_t now);
 
-/* OLAF's link: sends what is due; when the next frame is due. */
+/* OLAF's link and Trio-ML's timers: sends what is due; when the next frame is due. */
 void depart(int64_t now);
 int64_t next_departure(void);
 

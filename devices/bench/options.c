@@ -51,6 +51,7 @@ void read_options(int count, char **words, const struct option *more, bool (*own
         {"protocol", 1, 0, 'p'}, {"seed", 1, 0, 'r'},  {"wrong", 1, 0, 'w'}, {"mbps", 1, 0, 'm'},        {"slots", 1, 0, 'q'},
         {"workers", 1, 0, 'n'},  {"first", 1, 0, 'a'}, {"group", 1, 0, 'g'}, {"per-cluster", 1, 0, 'c'}, {"overhead", 1, 0, 'v'},
         {"needs", 1, 0, 'N'},    {"early", 1, 0, 'E'}, {"twice", 1, 0, 'T'}, {"stale", 1, 0, 'S'},
+        {"timeout-ms", 1, 0, 'O'},
     };
     struct option known[sizeof common / sizeof common[0] + OWN_MAX] = {{0}};
     memcpy(known, common, sizeof common);
@@ -66,6 +67,7 @@ void read_options(int count, char **words, const struct option *more, bool (*own
         case 'E': options.early_share = atof(optarg); break;
         case 'T': options.twice_share = atof(optarg); break;
         case 'S': options.stale_share = atof(optarg); break;
+        case 'O': options.timeout = (int64_t)(atof(optarg) * 1e9); break;
         case 'q': options.slots = atoi(optarg); break;
         case 'n': options.workers = atoi(optarg); break;
         case 'a': options.first = ntohl(inet_addr(optarg)); break;
@@ -76,7 +78,7 @@ void read_options(int count, char **words, const struct option *more, bool (*own
         }
     }
     bool lacks = options.slots < 1 || options.slots > SLOTS_MAX || options.workers < 1 || options.workers > WORKERS_MAX ||
-                 options.per_cluster < 1 || options.overhead < 0;
+                 options.per_cluster < 1 || options.overhead < 0 || options.timeout < 0;
     if (lacks) {
         fprintf(stderr, "%s: --slots up to %d, --workers up to %d, --per-cluster from 1\n", program, SLOTS_MAX, WORKERS_MAX);
         exit(2);

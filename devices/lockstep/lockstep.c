@@ -54,7 +54,7 @@ static size_t out_len, out_room;
 static int64_t now, left;
 static bool leaving;
 
-/* The port of each worker, once it has sent. */
+/* The port of each worker. */
 static int port_of[WORKERS_MAX];
 
 static void fail(const char *what) {
@@ -303,7 +303,8 @@ int main(int count, char **words) {
         fprintf(stderr, "lockstep: PKTGEN_LOCKSTEP has the path of a socket; --ports 1 to %d, --up below that\n", WORKERS_MAX);
         exit(2);
     }
-    for (int w = 0; w < WORKERS_MAX; w++) port_of[w] = -1;
+    /* Workers that have ports of their own are in order; others are known once they have sent. */
+    for (int w = 0; w < WORKERS_MAX; w++) port_of[w] = up < 0 && w < ports ? w : -1;
     strcpy(address.sun_path, path);
     if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) < 0) fail("socket");
     if (connect(fd, (struct sockaddr *)&address, sizeof address)) fail(path);

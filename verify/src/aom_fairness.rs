@@ -48,13 +48,12 @@ impl Property for AomFairness {
             drop(document.section(section)?);
         }
         document.finish(&OURS)?;
-        Ok(Box::new(Fairness { name, config: document.resolved(), setups, find }))
+        Ok(Box::new(Fairness { name, setups, find }))
     }
 }
 
 struct Fairness {
     name: String,
-    config: String,
     setups: Vec<Setup>,
     /// The cluster whose rate is searched; none: all.
     find: Option<usize>,
@@ -63,10 +62,6 @@ struct Fairness {
 impl Question for Fairness {
     fn name(&self) -> &str {
         &self.name
-    }
-
-    fn config(&self) -> &str {
-        &self.config
     }
 
     fn cases(&self) -> usize {

@@ -2,7 +2,7 @@
 //!
 //! Used by [`super::encode`] where congestion is possible at all (Qmax < F). The ACK of a queue entry is stamped on
 //! its way back with N, the clusters with an arrival by then; a worker decides by the last ACK that reached it before
-//! the generation (timers come before arrivals at equal times, design §2). P_s is `generator::control`'s.
+//! the generation (timers come before arrivals at equal times, design §2). P_s is the sending rule's of `systems/olaf/src/workers.rs`.
 
 use std::fmt::Write;
 

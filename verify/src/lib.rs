@@ -43,8 +43,6 @@ pub trait Property: Named + Sync {
 pub trait Question {
     /// Name of the experiment.
     fn name(&self) -> &str;
-    /// The resolved configuration, as TOML.
-    fn config(&self) -> &str;
     /// How many cases there are.
     fn cases(&self) -> usize;
     /// Case `index` as SMT-LIB 2: the model, and each query between `push` and `pop`.

@@ -10,7 +10,6 @@ use pktgen_wire::wire::sight::{Delivery, Sight, What};
 use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
 use super::flow::FlowMeter;
-use super::input::BACKGROUND;
 use super::sums::{Recent, Sums};
 use super::window::{Known, Window};
 use super::{Event, Side};
@@ -265,8 +264,10 @@ impl Meter {
     #[inline]
     pub(super) fn add(&mut self, event: &Event) -> Result<()> {
         let sight = &event.sight;
-        if event.format != BACKGROUND {
-            self.totals.kinds[event.side as usize][usize::from(event.format) & 7][sight.what as usize] += 1;
+        // Background traffic is of no format.
+        let format = usize::from(event.format);
+        if let Some(kinds) = self.totals.kinds[event.side as usize].get_mut(format) {
+            kinds[sight.what as usize] += 1;
         }
         if !matches!(sight.what, What::Update | What::Result) {
             return Ok(());
@@ -275,7 +276,7 @@ impl Meter {
             self.totals.background[event.side as usize] += u64::from(sight.what == What::Update);
             return Ok(());
         }
-        let delivery = self.deliveries[usize::from(event.format) & 7];
+        let Some(delivery) = self.deliveries.get(format).copied() else { return Ok(()) };
         match (event.side, sight.what, delivery) {
             (Side::Sender, What::Update, _) => self.sent(event, delivery)?,
             (Side::Server, What::Update, Delivery::Updates | Delivery::UncountedUpdates) => self.received(event)?,

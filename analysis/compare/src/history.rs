@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
 
-use pktgen_core::index::mix;
+use pktgen_core::seed::mix;
 use pktgen_core::printable::escape;
 use pktgen_core::record::{Manifest, RunState};
 use pktgen_core::regular::check_regular;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pktgen_core::config::Document;
-use pktgen_core::index::mix;
+use pktgen_core::seed::mix;
 
 use super::pairs::Paired;
 

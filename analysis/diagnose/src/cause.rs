@@ -103,7 +103,7 @@ causes! {
         by "the device's counters, or frames that left for it and nothing that came",
         do "look at the device's tables and counters of drops: pktgen device plan says what they should hold";
     WAITS_FOR_OTHERS = "waits_for_others" in Device, "the device waits for contributions that no worker sends",
-        by "sums to which all workers contributed and that came to nobody",
+        by "sums to which all workers contributed and that no worker received",
         do "set the number of workers in the device's tables to that of the experiment: pktgen device plan";
     WORKER_UNKNOWN = "worker_unknown" in Device, "the device takes nothing of some workers",
         by "all frames of these workers are missing, and those of others came",
@@ -196,7 +196,7 @@ causes! {
         by "results of one sum that hold something else than the first copy",
         do "look at how the device multicasts results, and at what it keeps to answer repeated contributions";
     COPIES = "copies" in Device, "frames come more than once",
-        by "packets that arrived again and that nobody had sent again",
+        by "packets that arrived again without having been sent again",
         do "look for loops and mirrored ports: every frame must have one way";
     REORDERED = "reordered" in Device, "frames overtake each other",
         by "frames that arrived after others that were sent later",

@@ -8,7 +8,7 @@ use pktgen_core::arrow::datatypes::{
 };
 use pktgen_core::record::digest::verify_run;
 use pktgen_core::record::{
-    Family, Fault, InterfaceCounts, Manifest, NAMES, NO_CLUSTER, PacketId, RECEIVED, RESULTS, SENT,
+    Family, Fault, InterfaceCounts, LOCKSTEP_COUNTER, Manifest, NAMES, NO_CLUSTER, PacketId, RECEIVED, RESULTS, SENT,
 };
 use pktgen_core::{Error, Result};
 use pktgen_records::run::open_manifest;
@@ -222,11 +222,20 @@ impl Evidence {
         self.manifest.interfaces.iter().find(known)
     }
 
+    /// What the device counted at all its ports together, under names that end so; none if it has no such counter.
+    pub(crate) fn device_ports(&self, end: &str) -> Option<u64> {
+        let counted = self.manifest.counters.device.iter();
+        let own = counted.filter(|(name, _)| {
+            let name = name.strip_prefix(LOCKSTEP_COUNTER).unwrap_or(name);
+            name.starts_with("port") && name.ends_with(end)
+        });
+        own.map(|(_, frames)| *frames).reduce(u64::saturating_add)
+    }
+
     /// What the device counted under the first of these names that it has.
     pub(crate) fn device(&self, names: &[&'static str]) -> Option<(&'static str, u64)> {
-        // A device in lockstep has its counters under a prefix.
         let counted = &self.manifest.counters.device;
-        let of = |name: &str| counted.get(name).or_else(|| counted.get(&format!("device.{name}"))).copied();
+        let of = |name: &str| counted.get(name).or_else(|| counted.get(&format!("{LOCKSTEP_COUNTER}{name}"))).copied();
         names.iter().find_map(|name| Some((*name, of(name)?)))
     }
 

@@ -2,6 +2,8 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
+use pktgen_wire::wire::frame::{ipv4_checksum_fits, udp_checksum_fits};
+
 /// Ethernet types.
 const IPV4: u16 = 0x0800;
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
@@ -36,19 +38,6 @@ fn get32(bytes: &[u8], at: usize) -> u32 {
     u32::from(get16(bytes, at)) << 16 | u32::from(get16(bytes, at + 2))
 }
 
-fn folded(mut sum: u64) -> u16 {
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
-fn sum16(bytes: &[u8]) -> u64 {
-    let (pairs, rest) = bytes.as_chunks::<2>();
-    let whole: u64 = pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair))).sum();
-    whole + rest.first().map_or(0, |byte| u64::from(*byte) << 8)
-}
-
 /// What devices pass on as it is of a frame that is no datagram: all behind the headers of Ethernet and IPv4.
 pub(crate) fn content(frame: &[u8]) -> &[u8] {
     let head = if get16(frame, 12) == IPV4 { usize::from(frame.get(14).copied().unwrap_or(0) & 15) * 4 } else { 0 };
@@ -76,7 +65,7 @@ impl<'a> Datagram<'a> {
             tag,
             src: (get32(ip, 12), get16(ip, head)),
             dst: (get32(ip, 16), get16(ip, head + 2)),
-            ip_fits: folded(sum16(&ip[..head])) == 0xffff,
+            ip_fits: ipv4_checksum_fits(&ip[..head]),
             lacking: (head + whole).max(total).saturating_sub(packet.len()),
             packet,
             payload: &packet[head + 8..(head + whole).clamp(head + 8, packet.len())],
@@ -86,9 +75,7 @@ impl<'a> Datagram<'a> {
     /// Whether the checksum of UDP fits; one of 0 says nothing.
     pub(crate) fn udp_fits(&self) -> bool {
         let head = usize::from(self.packet[0] & 15) * 4;
-        let udp = &self.packet[head..];
-        let pseudo = sum16(&self.packet[12..20]) + u64::from(UDP) + u64::from(get16(udp, 4));
-        get16(udp, 6) == 0 || self.lacking > 0 || folded(pseudo + sum16(udp)) == 0xffff
+        self.lacking > 0 || udp_checksum_fits(self.packet, head)
     }
 }
 
@@ -156,10 +143,7 @@ mod tests {
             frame.extend([0x81, 0, 0, 7]);
         }
         frame.extend([8, 0]);
-        let mut ip = vec![0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
-        let sum = !folded(sum16(&ip));
-        ip[10..12].copy_from_slice(&sum.to_be_bytes());
-        frame.extend(ip);
+        frame.extend([0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0x66, 0xcb, 10, 0, 0, 1, 10, 0, 0, 2]);
         frame.extend([0x12, 0x34, 0x56, 0x78, 0, 12, 0, 0, 1, 2, 3, 4]);
         frame
     }

@@ -7,14 +7,12 @@ use crate::cause::{
     LINK_LOST, LOCKSTEP_BROKEN, NO_CARRIER, NOTHING_SENT, RESULTS_UNMATCHED, SEND_REFUSED, WAITS_FOR_OTHERS,
     WORKER_UNKNOWN,
 };
+use crate::counted::{GIVEN, OF_PORT, OVERRUN, RESULTS, SUMMED, TAKEN, UNKNOWN};
 use crate::crossing::Crossing;
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
+use crate::links::LostOnLinks;
 
-/// Names under which devices count what they do not know the sender of.
-const UNKNOWN: &[&str] = &["unknown_source", "unknown_worker", "unknown", "refused"];
-/// Names under which devices count what their own ports dropped.
-pub(crate) const OVERRUN: &[&str] = &["overrun", "rx_missed", "rx_dropped", "missed"];
 /// Reasons in a device's books that are a fault: its queue, its table and what came again are none.
 const FAULTY: &[&str] =
     &["fault", "no_route", "malformed", "unknown_job", "unknown_source", "wrong_count", "device_lost"];
@@ -98,12 +96,13 @@ fn refused(evidence: &Evidence, counts: &InterfaceCounts) -> Option<CauseFound> 
         Fault::FramesLost { end, out, .. } if *end == counts.end && *out > 0 => Some(fault.to_string()),
         _ => None,
     });
-    if failed.is_none() && lost * 200 <= counts.sent {
+    let sent = counts.sent.unwrap_or(counts.tx_packets);
+    if failed.is_none() && lost * 200 <= sent {
         return None;
     }
     let mut proofs = vec![EvidenceItem::new(format!("interface {}", counts.interface), counts.to_string())];
     proofs.extend(failed.map(|why| EvidenceItem::new("manifest.json, validity", why)));
-    Some(CauseFound::new(&SEND_REFUSED, Certainty::Certain, lost.clamp(1, counts.sent.max(1)), proofs))
+    Some(CauseFound::new(&SEND_REFUSED, Certainty::Certain, lost.clamp(1, sent.max(1)), proofs))
 }
 
 fn overrun(evidence: &Evidence) -> Option<CauseFound> {
@@ -153,9 +152,9 @@ fn by_books(evidence: &Evidence) -> Option<CauseFound> {
 }
 
 /// Whether what the device's own ports dropped, or links lost by the counters of their ends, is most of `lost`.
-pub(crate) fn is_counted(found: &[CauseFound], lost: u64, on_links: u64) -> bool {
+pub(crate) fn is_counted(found: &[CauseFound], lost: u64, on_links: LostOnLinks) -> bool {
     let overrun = found.iter().find(|found| found.cause == &DEVICE_OVERRUN).map_or(0, |found| found.explains);
-    (overrun + on_links) * 2 >= lost
+    on_links.and(overrun).may_explain(lost)
 }
 
 /// Frames that left ever later, or were left out for it.
@@ -199,18 +198,11 @@ fn median(mut values: Vec<i64>) -> i64 {
     if values.is_empty() { 0 } else { *values.select_nth_unstable(middle).1 }
 }
 
-/// Frames that the device counted coming in, and going out: under the names that devices commonly have for them.
+/// Frames that the device counted coming in, and going out.
 fn through(evidence: &Evidence) -> (Option<u64>, Option<u64>) {
-    let device = &evidence.manifest.counters.device;
-    let ports = |end: &str| {
-        let own = device.iter().filter(|(name, _)| name.ends_with(end)).map(|(_, value)| *value);
-        own.reduce(|a, b| a + b)
-    };
-    let named = |names: &[&str]| names.iter().find_map(|name| device.get(*name).copied());
-    (
-        named(&["received", "rx_packets"]).or(ports("_in")).or(named(&["packets"])),
-        named(&["sent", "tx_packets"]).or(ports("_out")).or(named(&["results"])),
-    )
+    let named = |names| evidence.device(names).map(|(_, frames)| frames);
+    let [ports_in, ports_out] = OF_PORT.map(|end| evidence.device_ports(end));
+    (named(TAKEN).or(ports_in).or(named(SUMMED)), named(GIVEN).or(ports_out).or(named(RESULTS)))
 }
 
 /// Why nothing came back at all.

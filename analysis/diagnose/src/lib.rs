@@ -12,6 +12,7 @@ mod beside;
 mod breakdown;
 mod cause;
 mod caution;
+mod counted;
 mod crossing;
 mod digests;
 mod evidence;
@@ -42,7 +43,7 @@ pub use caution::Caution;
 use crossing::{Crossing, Traffic};
 use evidence::Evidence;
 pub use finding::{CauseFound, Certainty, EvidenceItem, Symptom};
-use links::Balances;
+use links::{Balances, LostOnLinks};
 pub use text::{json, list, text};
 
 /// What is wrong with a run, and why.
@@ -140,8 +141,8 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
         let on_host =
             found.iter().filter(|found| found.cause == &cause::HOST_OVERRUN).map(|found| found.explains).sum::<u64>();
         found.extend(
-            merging::answers(&evidence, balances.lost(true) + on_host)
-                .filter(|lost| !hosts::is_counted(&found, lost.explains, 0)),
+            merging::answers(&evidence, balances.lost_back().and(on_host))
+                .filter(|lost| !hosts::is_counted(&found, lost.explains, LostOnLinks::NONE)),
         );
         merging::copies_of_answers(&evidence, &mut found);
         unknown.extend(balances.unknown(&evidence, &found));
@@ -167,7 +168,7 @@ fn came(
     let tap = evidence.tap("workers");
     let wrong = evidence.manifest.counters.sums_wrong;
     if evidence.is_results() {
-        results::look(evidence, balances.lost(false) + balances.lost(true), found);
+        results::look(evidence, balances.lost_both_ways(), found);
         let wrong = wrong + evidence.unlike().map_or(0, |unlike| unlike.results);
         match (&tap, wrong) {
             (_, 0) => {}
@@ -186,11 +187,11 @@ fn came(
         // Frames to other addresses came, too, and the run has not taken them.
         let elsewhere = found.iter().any(|found| found.cause == &cause::WRONG_DESTINATION);
         let elsewhere = crossing.filter(|_| elsewhere).map_or(0, |crossing| crossing.readdressed);
-        loss::look(evidence, altered + elsewhere, balances.lost(false), found);
+        loss::look(evidence, altered + elsewhere, balances.lost_forward(), found);
     } else if evidence.manifest.family() != Family::Pairs {
         // Sums by key hold no updates that packets would name.
-        merging::look(evidence, crossing, balances.lost(false), found)?;
-        loss::ends(evidence, balances.lost(false), found);
+        merging::look(evidence, crossing, balances.lost_forward(), found)?;
+        loss::ends(evidence, balances.lost_forward(), found);
     }
     let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
     let told = found.iter().any(|found| found.explains >= wrong);

@@ -4,22 +4,10 @@
 use pktgen_core::record::{Family, InterfaceCounts};
 
 use crate::cause::{DEVICE_DROPS, DEVICE_ENDED, HOST_LATE, HOST_OVERRUN, LINK_LOST, NO_CARRIER};
+use crate::counted::{DOWN_GIVEN, DOWN_TAKEN, DROPS, ENDS, ONE_GIVEN, OVERRUN, UP_GIVEN, UP_TAKEN};
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
-use crate::hosts::OVERRUN;
 
-/// Names under which devices count what their port towards the workers took, and gave.
-const DOWN_TAKEN: &[&str] = &["received", "in_received", "port0_in", "down_received"];
-pub(crate) const DOWN_GIVEN: &[&str] = &["back_sent", "in_sent", "port0_out", "down_sent"];
-/// The same of the port towards the server.
-pub(crate) const UP_TAKEN: &[&str] = &["back_received", "out_received", "port1_in", "up_received"];
-const UP_GIVEN: &[&str] = &["sent", "out_sent", "port1_out", "up_sent"];
-/// What a device with one port gave.
-const ONE_GIVEN: &[&str] = &["sent", "in_sent", "port0_out"];
-/// What may have become of a frame that a device took and did not send, where it counts that.
-const ENDS: &[&str] = &["replaced", "full", "refused", "unknown_source", "unknown_worker", "unknown", "outranked"];
-/// What a device counts as lost by itself.
-const DROPS: &[&str] = &["dropped", "lost", "discarded", "errors", "unsent"];
 /// Frames of a link that are too few to be more than an accident of reading.
 const FEW: u64 = 3;
 
@@ -60,6 +48,25 @@ struct Link {
 impl Link {
     fn lost(&self) -> Option<u64> {
         Some(self.given.as_ref()?.frames.saturating_sub(self.taken.as_ref()?.frames))
+    }
+}
+
+/// Frames that links lost, as counters of their ends show. No value: the experiment has links of virtual time lose frames, and nothing
+/// counts how many.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LostOnLinks(Option<u64>);
+
+impl LostOnLinks {
+    pub(crate) const NONE: LostOnLinks = LostOnLinks(Some(0));
+
+    /// These, and `more` that were lost elsewhere outside the device.
+    pub(crate) fn and(self, more: u64) -> LostOnLinks {
+        LostOnLinks(self.0.map(|frames| frames + more))
+    }
+
+    /// Whether they may be half of `missing` frames, or more.
+    pub(crate) fn may_explain(self, missing: u64) -> bool {
+        self.0.is_none_or(|frames| frames * 2 >= missing)
     }
 }
 
@@ -189,14 +196,24 @@ impl Balances {
         self.links.iter().any(|link| link.way == way && link.lost().is_some())
     }
 
-    /// Frames that links lost on the way of updates, and on the way back.
-    pub(crate) fn lost(&self, back: bool) -> u64 {
-        // As many as the experiment has them lose: nothing is the device's.
-        if self.faulty {
-            return u64::MAX / 8;
-        }
-        let is_back = |link: &&Link| matches!(link.way, Way::FromServer | Way::ToWorkers);
-        self.links.iter().filter(|link| is_back(link) == back).filter_map(Link::lost).sum()
+    fn lost_on(&self, ways: &[Way]) -> LostOnLinks {
+        let of_ways = self.links.iter().filter(|link| ways.contains(&link.way));
+        LostOnLinks((!self.faulty).then(|| of_ways.filter_map(Link::lost).sum()))
+    }
+
+    /// Frames that links lost on the way of updates.
+    pub(crate) fn lost_forward(&self) -> LostOnLinks {
+        self.lost_on(&[Way::FromWorkers, Way::ToServer])
+    }
+
+    /// Frames that links lost on the way back.
+    pub(crate) fn lost_back(&self) -> LostOnLinks {
+        self.lost_on(&[Way::FromServer, Way::ToWorkers])
+    }
+
+    /// Frames that links lost, both ways together.
+    pub(crate) fn lost_both_ways(&self) -> LostOnLinks {
+        self.lost_on(&[Way::FromWorkers, Way::ToServer, Way::FromServer, Way::ToWorkers])
     }
 
     /// What nothing counted, and what would tell.

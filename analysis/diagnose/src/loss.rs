@@ -10,6 +10,7 @@ use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::frame::Quick;
 use crate::hosts::is_counted;
+use crate::links::LostOnLinks;
 
 /// Fewest frames that a statement about one worker, or about an end of a run, needs.
 const FEW: usize = 20;
@@ -17,6 +18,8 @@ const FEW: usize = 20;
 const NO_ACCIDENT: f64 = -16.0;
 /// Fewest losses whose pattern can be told.
 const PATTERN_MIN: usize = 12;
+/// Windows of frames that there are at least.
+const WINDOWS: usize = 8;
 /// Losses that a window of frames should have.
 const PER_WINDOW: f64 = 8.0;
 /// Standard deviations beyond which losses are not independent.
@@ -42,7 +45,7 @@ struct Row {
 
 /// Finds what explains the losses; `altered` frames came with another payload, and are not lost; `on_links` were lost on links, as counters
 /// of their ends show.
-pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: u64, found: &mut Vec<CauseFound>) {
+pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let mut rows = rows(evidence);
     let lost = rows.iter().filter(|row| !row.came).count();
     if rows.len() == lost || lost as u64 <= altered {
@@ -63,7 +66,7 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: u64, found: &mut
 }
 
 /// Finds whether a device that merges began late or stopped: what came are the newest members of packets.
-pub(crate) fn ends(evidence: &Evidence, on_links: u64, found: &mut Vec<CauseFound>) {
+pub(crate) fn ends(evidence: &Evidence, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     // What the device took and does not account for, by its own counters.
     let leaks = found.iter().find(|found| found.cause == &DEVICE_DROPS).map_or(0, |found| found.explains as usize);
     by_time(&evidence.arrived.recv_ps, &mut rows(evidence), leaks, on_links, found);
@@ -161,7 +164,7 @@ fn by_length(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
 /// Runs of losses at the beginning and at the end: far longer than others, or just what the device `leaks`. Where the packets that would have
 /// been of them are lost on links, the device may have gone on. Sums arrive without naming all their members: a device from which anything comes
 /// has neither stopped nor begun late.
-fn by_time(arrived_ps: &[i64], rows: &mut Vec<Row>, leaks: usize, on_links: u64, found: &mut Vec<CauseFound>) {
+fn by_time(arrived_ps: &[i64], rows: &mut Vec<Row>, leaks: usize, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let (Some(first), Some(last)) = (rows.iter().position(|row| row.came), rows.iter().rposition(|row| row.came))
     else {
         return;
@@ -181,7 +184,7 @@ fn by_time(arrived_ps: &[i64], rows: &mut Vec<Row>, leaks: usize, on_links: u64,
     // What a queue holds may leave after the device has stopped to take frames.
     let stopped = odd(tail) && silent(last + 1, rows.len() - 1, |t, half| t > half);
     let at = |row: &Row| row.t_ps as f64 / 1e12;
-    let certainty = |run: usize| match on_links as f64 * 2.0 >= run as f64 * (1.0 - loss) {
+    let certainty = |run: usize| match on_links.may_explain((run as f64 * (1.0 - loss)).ceil() as u64) {
         true => Certainty::Possible,
         false => Certainty::Certain,
     };
@@ -221,10 +224,13 @@ fn by_time(arrived_ps: &[i64], rows: &mut Vec<Row>, leaks: usize, on_links: u64,
 
 /// How even losses are, in standard deviations of independent ones: below 0 more even, above less. None if there are too few.
 fn evenness(lost: &[bool]) -> Option<(f64, f64)> {
+    if lost.len() < 2 * WINDOWS {
+        return None;
+    }
     let n = lost.len() as f64;
     let p = lost.iter().filter(|lost| **lost).count() as f64 / n;
     let variance = p * (1.0 - p);
-    let size = ((PER_WINDOW / variance) as usize).clamp(2, lost.len() / 8);
+    let size = ((PER_WINDOW / variance) as usize).clamp(2, lost.len() / WINDOWS);
     let windows = lost.chunks_exact(size);
     let freedom = windows.len() as f64 - 1.0;
     if freedom < 5.0 || size as f64 * variance < 1.0 {
@@ -443,6 +449,13 @@ mod tests {
     }
 
     #[test]
+    fn of_few_losses_nothing_is_said() {
+        for count in PATTERN_MIN..40 {
+            assert_eq!(evenness(&vec![true; count]), None);
+        }
+    }
+
+    #[test]
     fn a_bucket_is_even_or_explains_what_is_lost() {
         for share in [0.9, 0.7, 0.4] {
             let (mut tokens, mut before) = (4.0, 0);
@@ -463,7 +476,7 @@ mod tests {
         // Of updates that are merged, one in three is the newest of its packet.
         let found = |passes: fn(usize) -> bool| {
             let (mut rows, mut found) = (sent(1350, |i, _| i % 3 == 0 && passes(i)), Vec::new());
-            by_time(&[], &mut rows, 0, 0, &mut found);
+            by_time(&[], &mut rows, 0, LostOnLinks::NONE, &mut found);
             found.iter().map(|found| (found.cause.code, found.explains)).collect::<Vec<_>>()
         };
         assert_eq!(found(|_| true), []);
@@ -478,7 +491,7 @@ mod tests {
             let mut rows = sent(1350, |i, _| i == named || i == named + 1);
             let arrived: Vec<_> = rows.iter().map(|row| row.t_ps).collect();
             let mut found = Vec::new();
-            by_time(&arrived, &mut rows, 0, 0, &mut found);
+            by_time(&arrived, &mut rows, 0, LostOnLinks::NONE, &mut found);
             assert!(found.is_empty() && rows.len() == 1350, "{named}");
         }
     }

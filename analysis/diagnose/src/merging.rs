@@ -8,11 +8,12 @@ use pktgen_core::record::NO_CLUSTER;
 use crate::cause::{
     ACKS_LOST, ACKS_TO_SOME, COPIES, DEVICE_DROPS, NOT_MERGED, WORKER_NOT_MERGED, WORKER_UNKNOWN, WRONG_DESTINATION,
 };
+use crate::counted::{DOWN_GIVEN, UP_TAKEN};
 use crate::crossing::{Crossing, OfSource};
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::floats;
-use crate::links::{DOWN_GIVEN, UP_TAKEN};
+use crate::links::LostOnLinks;
 
 /// Fewest packets about which something is said.
 const FEW: u64 = 20;
@@ -35,14 +36,14 @@ struct Share {
 pub(crate) fn look(
     evidence: &Evidence,
     crossing: Option<&Crossing>,
-    on_links: u64,
+    on_links: LostOnLinks,
     found: &mut Vec<CauseFound>,
 ) -> Result<()> {
     let shares = shares(evidence, crossing);
     let (alone, merged) =
         shares.iter().fold((0, 0), |(alone, merged), share| (alone + share.alone, merged + share.merged));
     let (left, came) = (evidence.left(), alone + merged);
-    if merged == 0 && came >= 50 && came + left / 10 < left && on_links * 2 < left - came {
+    if merged == 0 && came >= 50 && came + left / 10 < left && !on_links.may_explain(left - came) {
         // What such a device has no room for, it drops.
         found.retain(|found| found.cause != &DEVICE_DROPS);
         let says = format!("all {came} packets hold one update each, and {left} were sent");
@@ -211,12 +212,12 @@ pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option
 }
 
 /// Answers that the server sent and that did not come; `on_links` were lost on links, as counters of their ends show.
-pub(crate) fn answers(evidence: &Evidence, on_links: u64) -> Option<CauseFound> {
+pub(crate) fn answers(evidence: &Evidence, on_links: LostOnLinks) -> Option<CauseFound> {
     let counters = &evidence.manifest.counters;
     let missing = counters.acks_sent.saturating_sub(counters.acks_received);
     let whole =
         evidence.manifest.part.is_none() && evidence.interface("workers").is_none_or(|counts| counts.state != "down");
-    if !whole || missing == 0 || on_links * 2 >= missing {
+    if !whole || missing == 0 || on_links.may_explain(missing) {
         return None;
     }
     let says = format!("{} answers were sent, {} came", counters.acks_sent, counters.acks_received);

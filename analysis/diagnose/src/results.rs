@@ -11,6 +11,7 @@ use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::frame::Quick;
 use crate::hosts::is_counted;
+use crate::links::LostOnLinks;
 
 /// Fewest results of others before a worker without any is conspicuous.
 const FEW: u64 = 8;
@@ -27,7 +28,7 @@ struct Block {
 }
 
 /// Finds why results are missing, or are too many.
-pub(crate) fn look(evidence: &Evidence, on_links: u64, found: &mut Vec<CauseFound>) {
+pub(crate) fn look(evidence: &Evidence, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let workers = evidence.manifest.clusters.len().max(1) as u32;
     let (sent, results) = (&evidence.sent, &evidence.results);
     let mut blocks: HashMap<u32, Block, Quick> = HashMap::default();
@@ -117,7 +118,7 @@ fn unmatched(evidence: &Evidence, workers: u32, found: &mut Vec<CauseFound>) {
 }
 
 /// Blocks to which all contributed and of which nobody, or not everybody, had a result.
-fn missing(blocks: &HashMap<u32, Block, Quick>, workers: u32, on_links: u64, found: &mut Vec<CauseFound>) {
+fn missing(blocks: &HashMap<u32, Block, Quick>, workers: u32, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let complete = || blocks.iter().filter(|(_, block)| block.contributions >= workers && block.results < workers);
     let all = complete().count() as u64;
     if all == 0 || is_counted(found, all, on_links) {
@@ -146,9 +147,9 @@ fn missing(blocks: &HashMap<u32, Block, Quick>, workers: u32, on_links: u64, fou
 }
 
 /// Contributions that workers had to repeat. Who repeats without need gets a second result.
-fn of_repeats(repeats: u64, again: u64, on_links: u64, found: &mut Vec<CauseFound>) {
+fn of_repeats(repeats: u64, again: u64, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let needed = repeats.saturating_sub(again);
-    if needed >= 3 && on_links * 2 < needed && !found.iter().any(|found| found.cause == &RESULTS_LOST) {
+    if needed >= 3 && !on_links.may_explain(needed) && !found.iter().any(|found| found.cause == &RESULTS_LOST) {
         let says = format!("{repeats} contributions were sent again; {again} of them had been in a result already");
         found.push(CauseFound::new(
             &RESULTS_LOST,

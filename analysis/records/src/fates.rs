@@ -177,7 +177,7 @@ impl Resolver {
     }
 
     /// The transmission that a result holds of the packet it is known by: the one that has as many members as it, else the first that is
-    /// under way (the rule of the ledger, `replay/engine/src/ledger/result.rs`).
+    /// under way (the rule of the ledger, `replay/engine/src/ledger/results.rs`).
     fn sent_as(&self, id: u64, count: u16) -> u64 {
         let known = PacketId(id);
         let attempts = known.attempt()..=self.packets.last_attempt().max(known.attempt());

@@ -2,7 +2,7 @@
 //!
 //! Called by `pktgen_report::sweep` and the metrics. Deterministic: the bootstrap's seed is a constant.
 
-use pktgen_core::index::mix;
+use pktgen_core::seed::mix;
 use pktgen_core::record::Bound;
 use serde::{Deserialize, Serialize};
 

@@ -35,7 +35,7 @@ use stats::StatsWriter;
 /// The shortest interval of statistics.
 const STATS_MIN: Time = 100 * MS;
 
-/// Clusters of which a run's warnings are said; of more it is only said that there are more.
+/// Clusters that a warning names at most.
 const SAID_MAX: usize = 5;
 
 /// Who looks on.

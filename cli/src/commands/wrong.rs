@@ -135,7 +135,7 @@ fn text(packet: &WrongPacket) -> String {
     let (worker, seq) = (packet.packet.worker(), packet.packet.seq());
     let head = format!("  {}  worker {worker}, number {seq}", show("ns", packet.t_recv as f64 / 1000.0));
     let head = match packet.kind {
-        WrongKind::Stranger => return format!("{head}: nobody sent what it holds, or that had ended"),
+        WrongKind::Stranger => return format!("{head}: no worker sent what it holds, or its fate was known already"),
         WrongKind::Count => {
             format!("{head}: it says {} members, and has {}: {}", packet.count, packet.members.len(), members(packet))
         }

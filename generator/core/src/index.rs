@@ -6,13 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// The finaliser of SplitMix64: a bijection that mixes well. The ids' hash is this too.
-#[inline]
-pub const fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
-}
+use crate::seed::mix;
 
 /// Ids to dense indices.
 pub type Index = HashMap<u64, u32, BuildHasherDefault<IdHasher>>;

@@ -114,7 +114,7 @@ fn of_made(name: &str, host: &Host, verdict: &mut Suitability) {
             name,
             "exists",
             "the launch of the device makes it, and needs a name that is free",
-            "another name in transport.interfaces; or the end of whoever made it: ip -details link show dev "
+            "another name in transport.interfaces, or remove the interface: ip -details link show dev "
                 .to_owned()
                 + name,
         ),

@@ -187,6 +187,11 @@ impl Ledger {
         Ledger { account, counts: FateCounts::new(workers), black_box }
     }
 
+    /// How many workers it has an account of.
+    pub fn workers(&self) -> usize {
+        self.counts.by_worker.len()
+    }
+
     /// Returns whether it can make contributions again by itself.
     pub fn knows_content(&self) -> bool {
         !matches!(self.account, Account::Updates(_))

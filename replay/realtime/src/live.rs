@@ -33,7 +33,7 @@ pub use warning::{Refused, Warning, WarningKind};
 const WAITING: usize = 1 << 18;
 /// Clusters that are counted apart; those beyond are counted in the totals only.
 pub const CLUSTERS_MAX: usize = 4096;
-/// Rates are of so long.
+/// The time over which rates are taken.
 const WINDOW: Time = SECOND;
 
 /// A packet with updates that arrived where they end.

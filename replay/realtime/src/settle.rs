@@ -109,6 +109,11 @@ fn replay(
         match stream {
             0 => {
                 if let Some((_, row)) = sent.next() {
+                    let workers = settled.ledger.workers();
+                    if row.worker as usize >= workers {
+                        let what = format!("worker {} sent, and the run has {workers} workers", row.worker);
+                        return Err(Error::data(&dir.join(format!("{SENT}.parquet")), what));
+                    }
                     settled.sent(&row, &mut gradients);
                 }
             }
@@ -177,11 +182,7 @@ impl Settled {
     /// Checks what only lanes can prove, of a device without books whose packets' payloads were kept. `source` makes what was sent
     /// once more.
     pub(crate) fn check_by_lanes(&mut self, dir: &Path, layout: &Layout, source: &mut dyn Source) -> Result<()> {
-        let kept = dir.join(format!("{PAYLOADS}.parquet")).exists();
-        let Some(cluster_of) = self.ledger.unseen_clusters().filter(|_| kept && layout.proves_sums()) else {
-            return Ok(());
-        };
-        let proven = sums::check(dir, layout, cluster_of, &self.open, source, &mut |_| ())?;
+        let Some(proven) = self.by_lanes(dir, layout, source, &mut |_| ())? else { return Ok(()) };
         self.sums[0] += proven.right + proven.unsaid;
         self.sums[1] += proven.wrong + proven.wrong_single;
         self.ledger.proven(&proven);
@@ -196,11 +197,20 @@ impl Settled {
         source: &mut dyn Source,
         wrong: &mut dyn FnMut(WrongSum),
     ) -> Result<Proven> {
+        Ok(self.by_lanes(dir, layout, source, wrong)?.unwrap_or_default())
+    }
+
+    /// What lanes prove; none where there are none, or no payloads were kept.
+    fn by_lanes(
+        &self,
+        dir: &Path,
+        layout: &Layout,
+        source: &mut dyn Source,
+        wrong: &mut dyn FnMut(WrongSum),
+    ) -> Result<Option<Proven>> {
         let kept = dir.join(format!("{PAYLOADS}.parquet")).exists();
-        let Some(cluster_of) = self.ledger.unseen_clusters().filter(|_| kept && layout.proves_sums()) else {
-            return Ok(Proven::default());
-        };
-        sums::check(dir, layout, cluster_of, &self.open, source, wrong)
+        let clusters = self.ledger.unseen_clusters().filter(|_| kept && layout.proves_sums());
+        clusters.map(|cluster_of| sums::check(dir, layout, cluster_of, &self.open, source, wrong)).transpose()
     }
 
     fn sent(&mut self, row: &SentRow, gradients: &mut Gradients) {
@@ -370,7 +380,10 @@ fn book_row(batch: &RecordBatch, row: usize) -> Option<(Time, Book)> {
         packet_in: PacketId(value::<UInt64Type>(batch, "packet_in", row)??),
         action: *Action::ALL.get(usize::from(value::<UInt8Type>(batch, "action", row)??))?,
         packet_out: value::<UInt64Type>(batch, "packet_out", row)?.map(PacketId),
-        reason: value::<UInt8Type>(batch, "reason", row)?.and_then(|code| Reason::ALL.get(usize::from(code)).copied()),
+        reason: match value::<UInt8Type>(batch, "reason", row)? {
+            Some(code) => Some(*Reason::ALL.get(usize::from(code))?),
+            None => None,
+        },
     };
     Some((t, book))
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod chip;
+mod clauses;
 mod dialect;
 pub mod format;
 mod plan;
@@ -20,5 +21,6 @@ pub static SYSTEM: System = System {
     workers: &[&workers::TrioMlKind],
     programs: &[&program::TrioMlKind],
     dialects: &[&dialect::KIND],
+    suites: &[&clauses::SUITE],
     ..System::new("trio_ml")
 };

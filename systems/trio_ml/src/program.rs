@@ -20,12 +20,13 @@ mod timers;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::format::{AGED, Header, values};
+use crate::format::{AGED, Header, PORT, values};
 use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Action, Counter, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::target_port;
 use pktgen_wire::wire::integers::{add_values, set_values};
 
 use crate::chip::{self, Chip, ChipSettings};
@@ -355,7 +356,9 @@ impl TrioMl {
     /// An update arrived.
     #[inline]
     fn contribute(&mut self, frame: &Frame, context: &mut Context) {
-        let Some(header) = Header::parse(context.pool.payload(frame)) else {
+        // §4: what is not for the router's UDP port is no packet of Trio-ML.
+        let is_own = target_port(context.pool.frame(frame)) == PORT;
+        let Some(header) = Header::parse(context.pool.payload(frame)).filter(|_| is_own) else {
             return context.drop(*frame, Reason::Malformed);
         };
         let index = match self.judge(&header) {

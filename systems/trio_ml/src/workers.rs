@@ -38,7 +38,8 @@ static PROTOCOL: Protocol = Protocol {
 fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let header = Header::parse(&bytes[HEAD..])?;
     let blocks = facts.training.1;
-    let seq = u32::from(header.generation).checked_mul(blocks)?.checked_add(header.block)?;
+    // Beyond the run's iterations and blocks numbers may be of any packet; whoever counts those asks for both.
+    let seq = u32::from(header.generation).wrapping_mul(blocks).wrapping_add(header.block);
     // A result is known by the packet that opened its record, whose source it names.
     direction(bytes, facts, PORT, |worker, first| {
         PacketId::new(worker.unwrap_or(first + u32::from(header.source)), seq, 0)

@@ -37,7 +37,7 @@ impl Resolver {
             self.result(id, count, unseen);
             return Some(packet);
         }
-        // What is hot is a sum, and has who knows whom in it.
+        // Hot pairs are sums, and nothing lists their members.
         let by_key = self.family == Family::Pairs;
         if by_key && received.heat[row] == Heat::Hot as u8 {
             return Some(packet);

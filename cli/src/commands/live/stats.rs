@@ -70,7 +70,11 @@ impl StatsWriter {
             // Before its first row: whoever looks on sees that the run is in progress.
             match open_in(&glance.dir) {
                 Ok(file) => *open = Some((glance.dir.clone(), file)),
-                Err(why) => self.failure = Some(why),
+                Err(why) => {
+                    *open = None;
+                    self.failure = Some(why);
+                    return;
+                }
             }
         }
         let Some(interval) = &glance.interval else { return };
@@ -90,19 +94,17 @@ impl StatsWriter {
             Sink::Runs(Some((_, file))) => file.write_all(format!("{}\n", STATS.stamp(&object())).as_bytes()),
             Sink::Runs(None) => Ok(()),
         };
-        self.rows += 1;
-        self.failure = written.err();
+        match written {
+            Ok(()) => self.rows += 1,
+            Err(why) => self.failure = Some(why),
+        }
     }
 
     /// Says what was wrong. Returns the exit code.
     pub(super) fn end(&self, ui: &Ui) -> u8 {
         match &self.failure {
             Some(why) => {
-                ui.error(&format!(
-                    "--stats-to {}: {} rows were written: {why}",
-                    self.path.display(),
-                    self.rows.saturating_sub(1)
-                ));
+                ui.error(&format!("--stats-to {}: {} rows were written: {why}", self.path.display(), self.rows));
                 1
             }
             None => 0,

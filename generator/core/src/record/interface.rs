@@ -14,9 +14,9 @@ pub struct InterfaceCounts {
     pub end: String,
     /// Its name.
     pub interface: String,
-    /// Frames that the run handed over there, by its own count.
-    #[serde(default)]
-    pub sent: u64,
+    /// Frames that the run handed over there, by its own count; none if it has no such count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<u64>,
     /// Frames that the run received there, by its own count.
     #[serde(default)]
     pub received: u64,
@@ -43,13 +43,14 @@ pub struct InterfaceCounts {
 impl InterfaceCounts {
     /// Did it drop so many of the frames that the run handed over that the run's count misleads: more than one in a hundred?
     pub fn contradicts(&self) -> bool {
-        let missing = self.sent.saturating_sub(self.tx_packets);
-        missing > self.sent / 100 && self.tx_dropped + self.tx_errors > 0
+        let sent = self.sent.unwrap_or(0);
+        let missing = sent.saturating_sub(self.tx_packets);
+        missing > sent / 100 && self.tx_dropped + self.tx_errors > 0
     }
 
     /// Frames of the run that left there: others use the interface, too, and the kernel may have dropped some.
     pub fn sent_of_run(&self) -> u64 {
-        if self.sent == 0 { self.tx_packets } else { self.sent.min(self.tx_packets) }
+        self.sent.map_or(self.tx_packets, |sent| sent.min(self.tx_packets))
     }
 
     /// Frames that came there, of whatever use they were.

@@ -10,6 +10,7 @@ use super::counter::{Counter, CounterRule, count};
 use super::digest::FileDigests;
 use super::interface::InterfaceCounts;
 use super::lanes::Layout;
+use super::row::Received;
 use super::shard::SweepShard;
 use super::stamps::StampClock;
 use super::verdict::{Incidents, Unseen, Validity};
@@ -205,9 +206,13 @@ pub struct Planned {
 }
 
 impl Counters {
-    /// A packet with so many elements, each counted once per represented update, reached the server at `t`.
+    /// A packet reached its receiver; each of its elements counts once per represented update.
     #[inline]
-    pub fn reached_server(&mut self, t: i64, elements: u64) {
+    pub fn delivered(&mut self, row: &Received, elements: u64) {
+        self.packets_received += 1;
+        self.bytes_received += u64::from(row.bytes);
+        self.accepted += u64::from(row.accepted);
+        let (t, elements) = (row.t_recv, elements * u64::from(row.count));
         self.elements_delivered += elements;
         match &mut self.received_ps {
             Some((_, last)) => *last = t,

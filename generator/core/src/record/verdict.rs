@@ -316,6 +316,8 @@ pub struct Unseen {
 
 /// The counter of frames of a device in lockstep with a wrong checksum of IPv4 or UDP.
 pub const CHECKSUMS_WRONG: &str = "lockstep.checksums_wrong";
+/// What stands before the names of counters of a device in lockstep.
+pub const LOCKSTEP_COUNTER: &str = "device.";
 
 /// What a run came to: all that its verdict depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -409,7 +411,7 @@ pub fn judge(facts: &Facts) -> Validity {
         Note::InterfaceDisagrees {
             end: counts.end.clone(),
             interface: counts.interface.clone(),
-            sent: counts.sent,
+            sent: counts.sent.unwrap_or_default(),
             counted: counts.tx_packets,
             dropped: counts.tx_dropped + counts.tx_errors,
         }

@@ -162,12 +162,16 @@ pub fn set_ip_checksum(frame: &mut [u8]) {
     frame[field::IP_CHECKSUM].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Ones' complement checksum over `bytes`, starting from the sum `start`.
+/// Sum of big-endian words; a last single byte is the upper half of one.
+fn sum_of_words(bytes: &[u8]) -> u32 {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    let whole: u32 = pairs.iter().map(|pair| u32::from(u16::from_be_bytes(*pair))).sum();
+    whole + rest.first().map_or(0, |byte| u32::from(*byte) << 8)
+}
+
+/// Ones' complement checksum over `bytes` of one packet, starting from the sum `start`.
 fn checksum(start: u32, bytes: &[u8]) -> u16 {
-    let mut sum = start;
-    for pair in bytes.chunks(2) {
-        sum += u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
-    }
+    let mut sum = start + sum_of_words(bytes);
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -177,8 +181,7 @@ fn checksum(start: u32, bytes: &[u8]) -> u16 {
 /// Fills in the UDP checksum of a frame with our headers.
 pub fn set_udp_checksum(frame: &mut [u8]) {
     frame[field::UDP_CHECKSUM].copy_from_slice(&[0, 0]);
-    let word = |i: usize| u32::from(u16::from_be_bytes([frame[i], frame[i + 1]]));
-    let pseudo = word(26) + word(28) + word(30) + word(32) + 17 + word(38);
+    let pseudo = sum_of_words(&frame[26..34]) + 17 + sum_of_words(&frame[38..40]);
     let sum = match checksum(pseudo, &frame[34..]) {
         0 => 0xffff, // 0 would mean "no checksum".
         sum => sum,
@@ -206,16 +209,24 @@ pub fn checksums_fit(frame: &[u8]) -> bool {
     };
     let (head, total) = (usize::from(packet[0] & 15) * 4, usize::from(word(at + 4)));
     let Some(packet) = packet.get(..total).filter(|packet| (20..=packet.len()).contains(&head)) else { return true };
-    if checksum(0, &packet[..head]) != 0 {
-        return false;
-    }
-    let udp = &packet[head..];
     let is_fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
-    if packet[9] != 17 || is_fragment || udp.len() < 8 || udp[6..8] == [0, 0] {
-        return true;
-    }
-    let pseudo = packet[12..20].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>();
-    checksum(pseudo + 17 + u32::from(u16::from_be_bytes([udp[4], udp[5]])), udp) == 0
+    let is_udp = packet[9] == 17 && !is_fragment && packet.len() >= head + 8;
+    ipv4_checksum_fits(&packet[..head]) && (!is_udp || udp_checksum_fits(packet, head))
+}
+
+/// Returns whether the checksum of an IPv4 header fits.
+pub fn ipv4_checksum_fits(header: &[u8]) -> bool {
+    checksum(0, header) == 0
+}
+
+/// Returns whether the checksum of UDP fits in a whole IPv4 packet whose header has `head` bytes. One of 0 is none.
+pub fn udp_checksum_fits(packet: &[u8], head: usize) -> bool {
+    let udp = &packet[head..];
+    let len = sum_of_words(&udp[4..6]);
+    // What the IPv4 packet has beyond the datagram is not of it.
+    let udp = udp.get(..(len as usize).max(8)).unwrap_or(udp);
+    let pseudo = sum_of_words(&packet[12..20]) + 17 + len;
+    udp[6..8] == [0, 0] || checksum(pseudo, udp) == 0
 }
 
 /// Whether the frame carries a UDP checksum.
@@ -450,6 +461,13 @@ mod tests {
             }
         }
         assert!((0..frame.len()).all(|len| checksums_fit(&frame[..len])), "cut: nothing is said");
+        let mut behind = frame.clone();
+        behind.extend([0xee; 6]);
+        behind[17] += 6;
+        set_ip_checksum(&mut behind);
+        assert!(checksums_fit(&behind), "bytes of the IPv4 packet behind the datagram");
+        behind[63] ^= 1;
+        assert!(!checksums_fit(&behind), "the datagram's last byte");
         frame[12] = 0x86;
         assert!(checksums_fit(&frame), "no IPv4");
     }

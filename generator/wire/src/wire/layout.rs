@@ -3,7 +3,7 @@
 //! The Wireshark dissector ([`super::dissector`]) and the tables of the docs are made from them. Fields stand in the order
 //! of the bits, without gaps; those of a header come from its [`super::header`]. Which messages there are, how long they are and
 //! what must hold in them stands here as data and in the formats' readers as code: that both agree is tested on random packets
-//! and on damaged ones (`generator/workload/tests/workload/dissector.rs`).
+//! and on damaged ones (`systems/registry/tests/registry/dissector.rs`).
 
 use super::header::Bits;
 

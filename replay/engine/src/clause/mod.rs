@@ -3,6 +3,7 @@
 //! A system lists its clauses as a [`ClauseSuite`]. A clause sends frames through a [`ClauseProbe`] to whatever stands on the other side of a
 //! [`ProbeBench`], and compares what comes out with its oracle. Nothing here does I/O: a bench may be a program in virtual time or wires.
 
+pub mod checks;
 mod ground;
 mod load;
 mod probe;
@@ -87,8 +88,8 @@ pub struct ClauseSuite {
     pub groups: &'static [ClauseGroup],
     /// What a reader must know before the first clause, of this device and what is around it; none if nothing.
     pub before: fn(&ProbeGround) -> Option<String>,
-    /// How devices are loaded for its performance clauses.
-    pub load: &'static LoadModel,
+    /// How devices are loaded for its performance clauses; none if it has none.
+    pub load: Option<&'static LoadModel>,
 }
 
 impl ClauseSuite {

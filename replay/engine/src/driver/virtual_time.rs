@@ -634,13 +634,9 @@ impl Simulation {
             };
             if matches!(frame.kind, Kind::Update | Kind::Result) {
                 row.sum_ok = verdict;
-                self.counters.packets_received += 1;
-                self.counters.bytes_received += u64::from(row.bytes);
-                let elements = self.facts.protocol.elements(row.packet, values) * u64::from(row.count);
-                self.counters.reached_server(row.t_recv, elements);
+                self.counters.delivered(&row, self.facts.protocol.elements(row.packet, values));
                 self.counters.sums_ok += u64::from(verdict == SumOk::Yes);
                 self.counters.sums_wrong += u64::from(verdict == SumOk::No);
-                self.counters.accepted += u64::from(row.accepted);
             }
             recorder.received(&row, self.pool.frame(&frame))?;
             self.pool.release(frame.buffer);

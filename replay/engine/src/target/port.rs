@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use pktgen_core::Result;
+use pktgen_core::{Error, Result};
 use pktgen_core::config::{Section, above_to, settings, spans};
 use pktgen_core::record::{Action, Reason};
 use pktgen_core::time::{NEVER, SECOND, Serialiser, Time};
@@ -69,6 +69,12 @@ impl PortTiming {
             engine_buffer,
             bypass_slots,
         } = PortSettings::read(section, bypass_slots)?;
+        if engine_rate.is_some_and(|rate| rate.bps() == 0) {
+            return Err(Error::config(format!(
+                "{}: an engine that accepts nothing; give a rate above 0, or leave it out for one without a limit",
+                section.place("engine_rate")
+            )));
+        }
         Ok(PortTiming {
             efficiency_ppm: (efficiency * 1e6).round() as u64,
             block_time: block_time.ps(),

@@ -339,8 +339,9 @@ fn open_interfaces(transport: &TransportPlan, roles: Roles) -> Vec<(End, Interfa
 
 /// What the interface of an end counted during the run, beside `frames`, which the run counted.
 fn counted(end: End, before: &InterfaceReading, frames: &[(String, WireCounters)]) -> InterfaceCounts {
-    let own = frames.iter().find(|(name, _)| name == end.name()).map(|(_, own)| *own).unwrap_or_default();
-    InterfaceCounts { sent: own.sent, received: own.received, ..before.since(end.name()) }
+    let own = frames.iter().find(|(name, _)| name == end.name()).map(|(_, own)| *own);
+    let received = own.map_or(0, |own| own.received);
+    InterfaceCounts { sent: own.map(|own| own.sent), received, ..before.since(end.name()) }
 }
 
 /// Counters and links of interfaces, for the manifest.

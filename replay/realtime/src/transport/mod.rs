@@ -77,8 +77,6 @@ pub struct Capabilities {
     pub receives: bool,
     /// Frames are sent in quanta of at least this many ns; 0 if each can be paced by itself.
     pub quantum_ns: u64,
-    /// Whether the time is known just before the call that hands a frame over.
-    pub knows_sent: bool,
     /// Whether the kernel or the card stamps what arrives.
     pub stamps_received: bool,
     /// Whether the kernel or the card stamps what leaves.
@@ -105,7 +103,6 @@ impl Capabilities {
         own_time: false,
         receives: true,
         quantum_ns: 0,
-        knows_sent: true,
         stamps_received: false,
         stamps_sent: false,
         attaches: false,

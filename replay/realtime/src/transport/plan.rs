@@ -165,7 +165,7 @@ settings! {
         linger: Span = "200ms" in spans(0..);
         /// Interfaces of the ends: workers, device, server.
         interfaces: Vec<String> = [];
-        /// Addresses of the ends, for `udp` and `tcp`.
+        /// Addresses of the ends, for `udp`.
         addresses: Vec<String> = [];
         /// Whether frames are received through a ring shared with the kernel (`af_packet`).
         receive_ring: bool = false;

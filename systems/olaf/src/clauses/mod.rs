@@ -42,7 +42,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ClauseGroup { title: "Performance", clauses: performance::CLAUSES },
     ],
     before: too_fast,
-    load: &load::LOAD,
+    load: Some(&load::LOAD),
 };
 
 /// What most clauses have in common.

@@ -44,7 +44,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ClauseGroup { title: "Performance", clauses: performance::CLAUSES },
     ],
     before: |_| None,
-    load: &load::LOAD,
+    load: Some(&load::LOAD),
 };
 
 /// What most clauses have in common.

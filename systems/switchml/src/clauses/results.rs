@@ -1,10 +1,11 @@
 //! Clauses on results: who gets them, and what they say of themselves.
 
-use super::switch::{Answer, Spot, Switch, dotted, named, same};
+use super::switch::{Answer, Spot, Switch};
 use super::{BASE, alone};
-use crate::format::{PORT, WORKER_PORT};
-use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult, ProbeStop};
-use pktgen_wire::wire::frame::{SERVER_IP, has_udp_checksum, mac_of, set_ip_checksum, set_udp_checksum};
+use crate::format::{HEADER, PORT, WORKER_PORT};
+use pktgen_engine::clause::checks::{dotted, headers_fit, number16, same, station};
+use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult};
+use pktgen_wire::wire::frame::{SERVER_IP, mac_of, set_ip_checksum, set_udp_checksum};
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -128,11 +129,6 @@ fn with_answer(switch: &mut Switch, dress: impl Fn(&mut Switch, &mut [u8])) -> P
     Ok((spot, answers))
 }
 
-/// Six bytes of a frame as an Ethernet address in words.
-fn station(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
-}
-
 fn ethernet(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let (spot, answers) = with_answer(&mut switch, |_, _| ())?;
@@ -159,7 +155,7 @@ fn fields(probe: &mut ClauseProbe) -> ProbeResult<()> {
     for answer in &answers {
         let bytes = &answer.frame.bytes;
         same(&spot, "type of service of the result", 0, bytes[SERVICE])?;
-        same(&spot, "identification of the result", 0, number(bytes, ID))?;
+        same(&spot, "identification of the result", 0, number16(bytes, ID))?;
         same(&spot, "time to live of the result", 64, bytes[TTL])?;
     }
     Ok(())
@@ -196,11 +192,6 @@ fn addresses(probe: &mut ClauseProbe) -> ProbeResult<()> {
     Ok(())
 }
 
-/// Two bytes of a frame as a number.
-fn number(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..at + 2).map_or(0, |two| u16::from_be_bytes([two[0], two[1]]))
-}
-
 fn headers(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     for with in [false, true] {
@@ -209,32 +200,8 @@ fn headers(probe: &mut ClauseProbe) -> ProbeResult<()> {
                 set_udp_checksum(frame);
             }
         })?;
-        answers.iter().try_for_each(|answer| right(answer, &spot))?;
-    }
-    Ok(())
-}
-
-/// Lengths and checksums of a result are right.
-fn right(answer: &Answer, spot: &Spot) -> ProbeResult<()> {
-    /// The IPv4 header, its length and checksum; the UDP header's.
-    const IP: usize = 14;
-    const UDP: usize = 34;
-    let bytes = &answer.frame.bytes;
-    let (ip_len, udp_len) = (number(bytes, IP + 2), number(bytes, UDP + 4));
-    if bytes[IP] != 0x45 {
-        return Err(ProbeStop::Undecidable(
-            "results have a tag or IPv4 options, which this clause does not read".into(),
-        ));
-    }
-    let payload = crate::format::HEADER + answer.sums.len() * 4;
-    same(spot, "length in the IPv4 header", 28 + payload, usize::from(ip_len))?;
-    same(spot, "length in the UDP header", 8 + payload, usize::from(udp_len))?;
-    let mut right = bytes[..(IP + usize::from(ip_len)).min(bytes.len())].to_vec();
-    set_ip_checksum(&mut right);
-    same(spot, "checksum of the IPv4 header", number(&right, IP + 10), number(bytes, IP + 10))?;
-    if has_udp_checksum(bytes) {
-        set_udp_checksum(&mut right);
-        same(spot, "checksum of the UDP header", number(&right, UDP + 6), number(bytes, UDP + 6))?;
+        let right = |answer: &Answer| headers_fit(&spot, &answer.frame.bytes, HEADER + answer.sums.len() * 4);
+        answers.iter().try_for_each(right)?;
     }
     Ok(())
 }
@@ -244,7 +211,7 @@ fn complete(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let spot = switch.begin()?;
     let (order, parts) = (switch.any_order(), switch.parts());
     let Some((last, others)) = order.split_last() else {
-        return Err(ClauseBreach::stop(named(&spot), "workers", "none"));
+        return Err(ClauseBreach::stop(spot.to_string(), "workers", "none"));
     };
     for (count, n) in others.iter().enumerate() {
         switch.send(*n, &spot, &parts[*n])?;
@@ -258,7 +225,7 @@ fn straggler(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let spot = switch.begin()?;
     let (order, parts) = (switch.any_order(), switch.parts());
     let Some((last, others)) = order.split_last() else {
-        return Err(ClauseBreach::stop(named(&spot), "workers", "none"));
+        return Err(ClauseBreach::stop(spot.to_string(), "workers", "none"));
     };
     switch.send_all(others, &spot, &parts)?;
     let late = switch.probe.ground.late;

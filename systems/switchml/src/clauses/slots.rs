@@ -1,7 +1,8 @@
 //! Clauses on slots and their sets: used again and again, many at once, by several jobs.
 
-use super::switch::{Spot, Switch, has_sums, jobs, named, same, sum};
+use super::switch::{Spot, Switch, has_sums, jobs, sum};
 use super::{BASE, alone};
+use pktgen_engine::clause::checks::same;
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult};
 
 /// Rounds of one slot.
@@ -103,7 +104,7 @@ fn apart(probe: &mut ClauseProbe) -> ProbeResult<()> {
     for (spot, parts) in spots.iter().zip(&parts) {
         let own: Vec<_> = answers.iter().filter(|it| it.header.slot == spot.slot).cloned().collect();
         if own.is_empty() {
-            return Err(ClauseBreach::stop(format!("{}: results", named(spot)), "a result", "none"));
+            return Err(ClauseBreach::stop(format!("{spot}: results"), "a result", "none"));
         }
         has_sums(&own, spot, &sum(parts))?;
         switch.end(spot);

@@ -2,25 +2,11 @@
 
 use pktgen_wire::wire::frame::refit;
 
-use super::switch::{Part, Switch, has_sums, named, same};
+use super::switch::{Part, Switch, has_sums};
 use super::{BASE, alone};
 use crate::format::{PORT, PORTS, WORKER_PORT};
+use pktgen_engine::clause::checks::{EDGES, orders, same};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult};
-
-/// Orders that are tried at most.
-const ORDERS: usize = 24;
-
-/// What adds up to other numbers where registers saturate or are wider than 32 bits.
-const EDGES: [[i32; 2]; 8] = [
-    [i32::MAX, 1],
-    [1, i32::MAX],
-    [i32::MIN, -1],
-    [-1, i32::MIN],
-    [i32::MAX, i32::MAX],
-    [i32::MIN, i32::MIN],
-    [i32::MAX, i32::MIN],
-    [0, i32::MIN],
-];
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -122,25 +108,10 @@ fn sum(probe: &mut ClauseProbe) -> ProbeResult<()> {
     switch.sums_to(&order, &spot, &parts)
 }
 
-/// All orders of so many, or random ones if there are too many.
-fn orders(switch: &mut Switch, workers: usize) -> Vec<Vec<usize>> {
-    if (1..=workers).product::<usize>() > ORDERS {
-        return (0..ORDERS).map(|_| switch.any_order()).collect();
-    }
-    let mut all = vec![Vec::new()];
-    for next in 0..workers {
-        let longer = all.iter().flat_map(|order: &Vec<usize>| {
-            (0..=order.len()).map(move |at| [&order[..at], &[next], &order[at..]].concat())
-        });
-        all = longer.collect();
-    }
-    all
-}
-
 fn order(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let parts = switch.parts();
-    for order in orders(&mut switch, parts.len()) {
+    for order in orders(switch.probe, parts.len()) {
         let spot = switch.begin()?;
         switch.sums_to(&order, &spot, &parts)?;
     }
@@ -180,7 +151,7 @@ fn cancel(probe: &mut ClauseProbe) -> ProbeResult<()> {
             parts[(lane + i) % workers].values[lane] = *term;
         }
     }
-    for order in orders(&mut switch, workers) {
+    for order in orders(switch.probe, workers) {
         let spot = switch.begin()?;
         switch.sums_to(&order, &spot, &parts)?;
     }
@@ -209,7 +180,7 @@ fn exponent(probe: &mut ClauseProbe, which: usize) -> ProbeResult<()> {
     switch.send_all(&order, &spot, &parts)?;
     let answers = switch.results(&spot)?;
     let Some(largest) = parts.iter().map(|part| part.exponents[which]).max() else {
-        return Err(ClauseBreach::stop(named(&spot), "workers", "none"));
+        return Err(ClauseBreach::stop(spot.to_string(), "workers", "none"));
     };
     answers.iter().try_for_each(|answer| {
         let own = [answer.header.exponent, answer.header.attempt][which];

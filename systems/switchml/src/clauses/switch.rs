@@ -10,6 +10,7 @@ use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip
 use pktgen_wire::wire::integers::emit_values;
 
 use crate::format::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, values};
+use pktgen_engine::clause::checks::{dotted, same, same_sums, wrapping_sum};
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 
 /// A slot whose state is not known.
@@ -28,6 +29,12 @@ pub(super) struct Spot {
 impl Spot {
     pub(super) fn set(&self) -> bool {
         self.round % 2 == 1
+    }
+}
+
+impl Display for Spot {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "packet {}, slot {}, set {}", self.packet, self.slot, u8::from(self.set()))
     }
 }
 
@@ -226,7 +233,7 @@ impl<'p, 'a> Switch<'p, 'a> {
     pub(super) fn results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
         let answers = self.answers()?;
         if answers.is_empty() {
-            return Err(ClauseBreach::stop(format!("{}: results", named(spot)), "a result", "none"));
+            return Err(ClauseBreach::stop(format!("{spot}: results"), "a result", "none"));
         }
         self.end(spot);
         Ok(answers)
@@ -237,8 +244,7 @@ impl<'p, 'a> Switch<'p, 'a> {
         let answers = self.answers()?;
         if answers.is_empty() {
             let why = format!(
-                "{}: the contributions of all workers made no result, so what follows it cannot be tried",
-                named(spot)
+                "{spot}: the contributions of all workers made no result, so what follows it cannot be tried"
             );
             return Err(ProbeStop::Undecidable(why));
         }
@@ -270,13 +276,13 @@ impl<'p, 'a> Switch<'p, 'a> {
         for &worker in workers {
             let copies = answers.iter().filter(|answer| meant(answer, worker)).count();
             if copies != 1 {
-                return Err(ClauseBreach::stop(format!("{}: copies for worker {worker}", named(spot)), 1, copies));
+                return Err(ClauseBreach::stop(format!("{spot}: copies for worker {worker}"), 1, copies));
             }
         }
         match answers.iter().find(|answer| !workers.iter().any(|worker| meant(answer, *worker))) {
             None => Ok(()),
             Some(other) => Err(ClauseBreach::stop(
-                format!("{}: a copy to {} at port {}", named(spot), dotted(other.to.0), other.frame.port),
+                format!("{spot}: a copy to {} at port {}", dotted(other.to.0), other.frame.port),
                 "none",
                 "one",
             )),
@@ -287,7 +293,7 @@ impl<'p, 'a> Switch<'p, 'a> {
     pub(super) fn answered_alone(&mut self, n: usize, spot: &Spot, first: &Answer) -> ProbeResult<()> {
         let answers = self.answers()?;
         if answers.is_empty() {
-            return Err(ClauseBreach::stop(format!("{}: answers to a repeated contribution", named(spot)), 1, 0));
+            return Err(ClauseBreach::stop(format!("{spot}: answers to a repeated contribution"), 1, 0));
         }
         self.reaches(&answers, &[self.workers[n]], spot)?;
         has_sums(&answers, spot, &first.sums)?;
@@ -300,42 +306,14 @@ pub(super) fn key(job: u16, slot: u16) -> u64 {
     u64::from(job) << 16 | u64::from(slot)
 }
 
-/// What a spot is called in sentences.
-pub(super) fn named(spot: &Spot) -> String {
-    format!("packet {}, slot {}, set {}", spot.packet, spot.slot, u8::from(spot.set()))
-}
-
-pub(super) fn dotted(ip: Ip) -> String {
-    let [a, b, c, d] = ip.to_be_bytes();
-    format!("{a}.{b}.{c}.{d}")
-}
-
 /// The sum of these parts, which wraps around.
 pub(super) fn sum(parts: &[Part]) -> Vec<i32> {
-    let mut sums = vec![0i32; parts.first().map_or(0, |part| part.values.len())];
-    for part in parts {
-        sums.iter_mut().zip(&part.values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
-    }
-    sums
-}
-
-/// A field must be as expected.
-pub(super) fn same<T: PartialEq + Display>(spot: &Spot, what: &str, expected: T, observed: T) -> ProbeResult<()> {
-    if expected == observed {
-        return Ok(());
-    }
-    Err(ClauseBreach::stop(format!("{}: {what}", named(spot)), expected, observed))
+    wrapping_sum(parts.iter().map(|part| &part.values))
 }
 
 /// Every copy has these sums.
 pub(super) fn has_sums(answers: &[Answer], spot: &Spot, sums: &[i32]) -> ProbeResult<()> {
-    for answer in answers {
-        same(spot, "number of values", sums.len(), answer.sums.len())?;
-        if let Some(i) = (0..sums.len()).find(|i| sums[*i] != answer.sums[*i]) {
-            return same(spot, &format!("value {i} of the result"), sums[i], answer.sums[i]);
-        }
-    }
-    Ok(())
+    answers.iter().try_for_each(|answer| same_sums(spot, "value", sums, &answer.sums))
 }
 
 /// None of these frames is a SwitchML packet of the device.

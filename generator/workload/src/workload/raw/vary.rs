@@ -1,5 +1,6 @@
 //! Fields of made frames that count or are drawn.
 
+use crate::seed::mix;
 use crate::wire::frame::HEAD;
 
 /// Fields by name: where they lie in a frame of Ethernet, IPv4 and UDP without tags, and their bytes.
@@ -93,10 +94,7 @@ impl Vary {
 
 /// SplitMix64's output function: every bit depends on every bit.
 fn mixed(n: u64) -> u64 {
-    let n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    n ^ (n >> 31)
+    mix(n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// A number, or an IPv4 address.

@@ -5,7 +5,7 @@
 //! the next event, or to its first departure. Frames reach it in the order of their times, and never earlier than it has advanced.
 
 use pktgen_core::Result;
-use pktgen_core::record::CHECKSUMS_WRONG;
+use pktgen_core::record::{CHECKSUMS_WRONG, LOCKSTEP_COUNTER};
 use pktgen_core::time::{HORIZON, NEVER, Serialiser, Time};
 use pktgen_core::topology::{Link, NodeId, Topology};
 use pktgen_wire::wire::frame::HEAD;
@@ -126,7 +126,7 @@ impl Simulation {
             }
             match place.remote.end() {
                 Ok(counts) => {
-                    let own = counts.into_iter().map(|(name, n)| (format!("device.{name}"), n));
+                    let own = counts.into_iter().map(|(name, n)| (format!("{LOCKSTEP_COUNTER}{name}"), n));
                     self.counters.device.extend(own);
                 }
                 Err(why) => self.failure = Some(why.to_string()),

@@ -132,7 +132,7 @@ pub struct Worker {
 
 /// Timeouts after which the timeout doubles; this number grows by itself every time, as the public client's does.
 const THRESHOLD: u32 = 100;
-/// The last transmission of a block: SwitchML's packets have 7 bits for its number (`wire/switchml.rs`).
+/// The last transmission of a block: SwitchML's packets have 7 bits for its number (`systems/switchml/src/format.rs`).
 const ATTEMPT_MAX: u8 = i8::MAX as u8;
 
 impl Worker {

@@ -29,7 +29,6 @@ pub(super) struct ServerRole<'a> {
     rows: ServerRows<'a>,
     /// Stamps of the frames that are being worked on, where they are kept.
     noted: Option<Noted>,
-    packets: u64,
     counters: Counters,
     /// Time that it worked.
     busy: Time,
@@ -66,7 +65,6 @@ impl<'a> ServerRole<'a> {
             batch: Vec::with_capacity(BURST),
             noted: rows.keeps_stamps().then(Noted::default),
             rows,
-            packets: 0,
             counters: Counters::default(),
             busy: 0,
             tally: RoleTally::default(),
@@ -105,7 +103,7 @@ impl<'a> ServerRole<'a> {
                 self.batch.clear();
                 self.busy += shared.clock.now() - now;
                 self.record()?;
-                shared.live.received.store(self.packets, Ordering::Relaxed);
+                shared.live.received.store(self.counters.packets_received, Ordering::Relaxed);
             }
             if self.server.next_wake() <= now {
                 let from = shared.clock.now();
@@ -155,11 +153,7 @@ impl<'a> ServerRole<'a> {
             let values = self.facts.protocol.values(payload);
             row.digest = Some(digest(values));
             row.bytes = self.beside.with(u64::from(row.bytes)) as u32;
-            self.packets += 1;
-            self.counters.bytes_received += u64::from(row.bytes);
-            let elements = self.facts.protocol.elements(row.packet, values) * u64::from(row.count);
-            self.counters.reached_server(row.t_recv, elements);
-            self.counters.accepted += u64::from(row.accepted);
+            self.counters.delivered(&row, self.facts.protocol.elements(row.packet, values));
             let bytes = self.pool.frame(&frame);
             if let Some(shown) = &mut self.shown {
                 let lanes = self.facts.lanes.as_ref();
@@ -178,7 +172,6 @@ impl<'a> ServerRole<'a> {
     }
 
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
-        self.counters.packets_received = self.packets;
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.foreign = self.host.foreign;
         let end = self.server.end(Some(self.busy));

@@ -214,11 +214,7 @@ impl<'a> WorkersRole<'a> {
             let values = self.facts.protocol.values(payload);
             row.digest = Some(digest(values));
             row.bytes = self.beside_received.with(u64::from(row.bytes)) as u32;
-            self.counters.packets_received += 1;
-            self.counters.bytes_received += u64::from(row.bytes);
-            self.counters.accepted += u64::from(row.accepted);
-            let elements = self.facts.protocol.elements(row.packet, values) * u64::from(row.count);
-            self.counters.reached_server(row.t_recv, elements);
+            self.counters.delivered(&row, self.facts.protocol.elements(row.packet, values));
             if let Some((_, Some(shown))) = &mut self.shown {
                 let lanes = self.facts.lanes.as_ref();
                 shown.delivered(Delivered::of(&row, lanes.and_then(|lanes| lanes.members(bytes))));

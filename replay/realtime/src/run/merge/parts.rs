@@ -7,7 +7,8 @@ use pktgen_core::record::digest::verify_run;
 use pktgen_core::record::{Manifest, Rank, RunState, Verified};
 use pktgen_core::regular::check_regular;
 use pktgen_core::shard::Shard;
-use pktgen_core::time::{NS, Time};
+use pktgen_core::time::{HORIZON, NS, Time};
+use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 
 use super::super::ranks::lives;
@@ -303,7 +304,20 @@ pub(super) fn anchors(parts: &[Part]) -> Result<(Vec<Time>, bool)> {
     let mut began = parts.iter().filter(|part| part.began());
     let one_host = !boot.is_empty() && began.all(|part| part.fact("clock.boot_id") == boot);
     let base = first.anchor_ns(one_host)?;
-    let late = |part: &Part| Ok(if part.began() { (part.anchor_ns(one_host)? - base) * NS } else { 0 });
+    let late = |part: &Part| {
+        if !part.began() {
+            return Ok(0);
+        }
+        let after_ns = part.anchor_ns(one_host)?.checked_sub(base);
+        after_ns.and_then(|ns| ns.checked_mul(NS)).filter(|late| late.abs() < HORIZON).ok_or_else(|| {
+            Error::config(format!(
+                "{} and {} did not run at the same time: their clocks are more than {} apart",
+                first.given.display(),
+                part.given.display(),
+                Span::from_ps(HORIZON)
+            ))
+        })
+    };
     Ok((parts.iter().map(late).collect::<Result<_>>()?, one_host))
 }
 

@@ -1,7 +1,7 @@
 //! `fault_...`: frames that are lost, doubled, overtaken or damaged on the device's two cables.
 //!
 //! Faults act at the device's ends, in both directions, because the books are kept there: a frame that a fault takes is
-//! handed over marked ([`Arrival::lost`]) or reported after the call ([`Wire::lost`]), so that every update that was sent
+//! handed over marked ([`Arrival::lost`]) or reported after the call ([`Submitted::lost`]), so that every update that was sent
 //! has its row. Everywhere else a frame that vanished would leave a balance that does not close.
 
 use std::sync::Arc;

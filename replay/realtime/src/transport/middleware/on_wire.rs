@@ -1,8 +1,8 @@
 //! `on_wire`: frames as devices expect them, without a header of ours (docs/strict.md).
 //!
 //! Inside a process frames keep our header, so that programs, endpoints and the ledger go by it. This wrapper stands between
-//! a role and everything else: outward it takes the header away, inward it makes one again from what is known at this end
-//! can really know. What is known is the business of a [`Dialect`], one per file of [`crate::dialect`] and a line of its system.
+//! a role and everything else: outward it takes the header away, inward it makes one again from what this end can know. A
+//! [`Dialect`] says what that is; a system registers its own.
 
 use std::sync::Arc;
 
@@ -197,7 +197,8 @@ impl Filter for Translated {
     }
 
     fn notes(&mut self) -> Vec<(String, String)> {
-        let text = format!("{} frames arrived in the strict layout, {} in another", self.translated, self.others);
+        let Self { word, translated, others, .. } = self;
+        let text = format!("{translated} frames arrived in the {word} layout, {others} in another");
         vec![(format!("on_wire.{}", self.end.name()), text)]
     }
 }

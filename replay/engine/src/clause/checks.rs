@@ -1,0 +1,103 @@
+//! What clauses of several systems compare, and the numbers that they add.
+
+use std::fmt::Display;
+
+use pktgen_wire::wire::frame::{Ip, has_udp_checksum, set_ip_checksum, set_udp_checksum};
+
+use super::{ClauseBreach, ClauseProbe, ProbeResult, ProbeStop};
+
+/// What adds up to other numbers where registers saturate or are wider than 32 bits.
+pub const EDGES: [[i32; 2]; 8] = [
+    [i32::MAX, 1],
+    [1, i32::MAX],
+    [i32::MIN, -1],
+    [-1, i32::MIN],
+    [i32::MAX, i32::MAX],
+    [i32::MIN, i32::MIN],
+    [i32::MAX, i32::MIN],
+    [0, i32::MIN],
+];
+
+/// Orders that are tried at most.
+const ORDERS: usize = 24;
+
+/// All orders of so many workers, or random ones if there are too many.
+pub fn orders(probe: &mut ClauseProbe, workers: usize) -> Vec<Vec<usize>> {
+    if (1..=workers).product::<usize>() > ORDERS {
+        let all: Vec<_> = (0..workers).collect();
+        return (0..ORDERS).map(|_| probe.shuffled(&all)).collect();
+    }
+    let mut all = vec![Vec::new()];
+    for next in 0..workers {
+        let longer = all.iter().flat_map(|order: &Vec<usize>| {
+            (0..=order.len()).map(move |at| [&order[..at], &[next], &order[at..]].concat())
+        });
+        all = longer.collect();
+    }
+    all
+}
+
+/// The sum of contributions of one length, which wraps around.
+pub fn wrapping_sum<'a>(parts: impl IntoIterator<Item = &'a Vec<i32>>) -> Vec<i32> {
+    let mut sums = Vec::new();
+    for part in parts {
+        sums.resize(part.len(), 0i32);
+        sums.iter_mut().zip(part).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
+    }
+    sums
+}
+
+/// A field of what is called `at` must be as expected.
+pub fn same<T: PartialEq + Display>(at: &dyn Display, what: &str, expected: T, observed: T) -> ProbeResult<()> {
+    if expected == observed {
+        return Ok(());
+    }
+    Err(ClauseBreach::stop(format!("{at}: {what}"), expected, observed))
+}
+
+/// The numbers of a result, each of which is called `number`, must be these.
+pub fn same_sums(at: &dyn Display, number: &str, expected: &[i32], observed: &[i32]) -> ProbeResult<()> {
+    same(at, &format!("number of {number}s"), expected.len(), observed.len())?;
+    match (0..expected.len()).find(|i| expected[*i] != observed[*i]) {
+        Some(i) => same(at, &format!("{number} {i} of the result"), expected[i], observed[i]),
+        None => Ok(()),
+    }
+}
+
+/// An IPv4 address in words.
+pub fn dotted(ip: Ip) -> String {
+    ip.to_be_bytes().map(|byte| byte.to_string()).join(".")
+}
+
+/// Six bytes of a frame as an Ethernet address in words.
+pub fn station(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
+}
+
+/// Two bytes of a frame as a number.
+pub fn number16(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..at + 2).map_or(0, |two| u16::from_be_bytes([two[0], two[1]]))
+}
+
+/// Lengths and checksums of a result's frame, which has so many bytes of payload, are right.
+pub fn headers_fit(at: &dyn Display, bytes: &[u8], payload: usize) -> ProbeResult<()> {
+    /// The IPv4 header and the UDP header.
+    const IP: usize = 14;
+    const UDP: usize = 34;
+    let (ip_len, udp_len) = (number16(bytes, IP + 2), number16(bytes, UDP + 4));
+    if bytes.get(IP) != Some(&0x45) {
+        return Err(ProbeStop::Undecidable(
+            "results have a tag or IPv4 options, which this clause does not read".into(),
+        ));
+    }
+    same(at, "length in the IPv4 header", 28 + payload, usize::from(ip_len))?;
+    same(at, "length in the UDP header", 8 + payload, usize::from(udp_len))?;
+    let mut right = bytes[..(IP + usize::from(ip_len)).min(bytes.len())].to_vec();
+    set_ip_checksum(&mut right);
+    same(at, "checksum of the IPv4 header", number16(&right, IP + 10), number16(bytes, IP + 10))?;
+    if has_udp_checksum(bytes) {
+        set_udp_checksum(&mut right);
+        same(at, "checksum of the UDP header", number16(&right, UDP + 6), number16(bytes, UDP + 6))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! What a device that speaks Trio-ML must do (docs/certify.md): clauses over the packets of Figures 7 and 8, in docs/trio.md's words.
+
+mod blocks;
+mod refused;
+mod results;
+mod router;
+mod stragglers;
+mod sums;
+#[cfg(test)]
+mod tests;
+
+use pktgen_core::time::{MS, Time};
+use pktgen_core::units::Span;
+use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite, ProbeGround};
+
+/// The suite.
+pub(crate) static SUITE: ClauseSuite = ClauseSuite {
+    name: "trio_ml",
+    format: "trio_ml",
+    layout: None,
+    version: 1,
+    terms: &[
+        ("contribution", "a packet of a worker with its gradients of one block"),
+        ("result", "a packet of the device with the sum of a block; partial: of some of the workers"),
+        ("block", "a part of the model that fits a packet; block and generation, the iteration, name a sum"),
+        ("under way", "a sum to which some, but not all workers have contributed"),
+        ("timeout", "target.timeout; a block that no packet touched for as long ages (§5)"),
+    ],
+    groups: &[
+        ClauseGroup { title: "Sums", clauses: sums::CLAUSES },
+        ClauseGroup { title: "Results", clauses: results::CLAUSES },
+        ClauseGroup { title: "Blocks, generations and jobs", clauses: blocks::CLAUSES },
+        ClauseGroup { title: "Stragglers", clauses: stragglers::CLAUSES },
+        ClauseGroup { title: "What takes part in no sum", clauses: refused::CLAUSES },
+    ],
+    before: short_timeout,
+    load: None,
+};
+
+/// What most clauses have in common.
+const BASE: Clause = Clause {
+    id: "",
+    title: "",
+    rule: "",
+    precondition: "",
+    exempt: |_| None,
+    stimulus: "",
+    observation: "all ports, until the device is silent",
+    oracle: "",
+    repeats: 5,
+    error: "a device that is a function of its frames is judged without error",
+    probe: |_| Ok(()),
+    measure: None,
+};
+
+/// A timeout on wires within which a bench on a busy host may not bring a block's contributions.
+const SHORT: Time = 100 * MS;
+
+/// What is to be known where blocks age sooner than a host can be late.
+fn short_timeout(ground: &ProbeGround) -> Option<String> {
+    let timeout = router::timeout(ground).filter(|timeout| ground.patience > 0 && *timeout < SHORT)?;
+    Some(format!(
+        "target.timeout = {}: a host may be late for longer, and clauses are not decidable where it was; with {} or more they \
+         are, if the device has the same timeout",
+        Span::from_ps(timeout),
+        Span::from_ps(2 * SHORT)
+    ))
+}
+
+/// A clause that takes two workers.
+fn alone(ground: &ProbeGround) -> Option<String> {
+    let first = ground.clusters().first().map_or(0, |job| ground.members(*job).len());
+    (first < 2).then(|| "the first job has one worker".to_owned())
+}

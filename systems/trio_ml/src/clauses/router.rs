@@ -1,0 +1,404 @@
+//! The workers' side of a clause: contributions to the blocks of a job, and what comes back.
+//!
+//! A probe may meet a device that others used before it, so every block is a new one. A block under way ages (§5): what must not come is awaited
+//! for a share of the timeout only, and a probe that was too slow for it says nothing of the device.
+
+use std::fmt::Display;
+
+use pktgen_core::time::{MS, Time};
+use pktgen_core::units::Span;
+use pktgen_engine::clause::checks::{dotted, same, same_sums, wrapping_sum};
+use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
+use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_wire::wire::integers::emit_values;
+
+use crate::format::{AGED, HEADER, Header, PORT, frame_bytes, values};
+
+/// Ethernet's shortest frame.
+const FRAME_MIN: usize = 60;
+/// In a probe's memory beside the next block of each job: an earlier probe may have left blocks under way.
+const UNFINISHED: u64 = u64::MAX;
+/// What a device may take for a partial result beyond the timeouts.
+const SLACK: Time = 3 * MS;
+
+/// A block of an iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) job: u8,
+    pub(super) block: u32,
+    pub(super) generation: u16,
+}
+
+impl Display for Spot {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "job {}, block {}, generation {}", self.job, self.block, self.generation)
+    }
+}
+
+/// A result that came back.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    pub(super) header: Header,
+    pub(super) sums: Vec<i32>,
+    pub(super) from: (Ip, u16),
+    pub(super) to: (Ip, u16),
+    pub(super) frame: ProbeFrame,
+}
+
+impl Answer {
+    pub(super) fn is_of(&self, spot: &Spot) -> bool {
+        (self.header.job, self.header.block, self.header.generation) == (spot.job, spot.block, spot.generation)
+    }
+}
+
+/// The workers of a job at a device.
+pub(super) struct Router<'p, 'a> {
+    pub(super) probe: &'p mut ClauseProbe<'a>,
+    pub(super) job: u16,
+    pub(super) workers: Vec<u32>,
+    /// Gradients of a whole block.
+    pub(super) elements: u16,
+    /// When the first contribution left to what is under way.
+    since: Option<Time>,
+}
+
+/// The timeout after which a block that nothing touched ages; none without mitigation.
+pub(super) fn timeout(ground: &ProbeGround) -> Option<Time> {
+    let timeout = ground.word("target.timeout").parse::<Span>().ok()?.ps();
+    ground.flag("target.mitigation").then_some(timeout)
+}
+
+/// Gradients of a whole block, as the experiment has them.
+pub(super) fn elements(ground: &ProbeGround) -> u16 {
+    let room = (ground.frame_bytes.saturating_sub(HEAD + HEADER) / 4) as i64;
+    ground.number("workload.elements").unwrap_or(room).clamp(1, room.max(1)) as u16
+}
+
+/// Carries out a clause with the workers of the first job.
+pub(super) fn with_router(
+    probe: &mut ClauseProbe,
+    act: impl FnOnce(&mut Router) -> ProbeResult<()>,
+) -> ProbeResult<()> {
+    if probe.memory.insert(UNFINISHED, 1).is_some()
+        && let Some(timeout) = timeout(probe.ground)
+    {
+        probe.pass(3 * timeout)?;
+    }
+    act(&mut Router::of(probe, 0)?)?;
+    probe.memory.remove(&UNFINISHED);
+    Ok(())
+}
+
+impl<'p, 'a> Router<'p, 'a> {
+    /// The n-th job.
+    pub(super) fn of(probe: &'p mut ClauseProbe<'a>, n: usize) -> ProbeResult<Self> {
+        let job = probe.ground.clusters().get(n).copied().unwrap_or_default();
+        let workers = probe.ground.members(job);
+        let elements = elements(probe.ground);
+        if workers.is_empty() {
+            return Err(ProbeStop::Undecidable("the experiment has no workers".into()));
+        }
+        Ok(Router { probe, job, workers, elements, since: None })
+    }
+
+    /// A block that was not used before.
+    pub(super) fn begin(&mut self) -> Spot {
+        let next = self.probe.memory.entry(u64::from(self.job)).or_default();
+        let block = *next as u32;
+        *next += 1;
+        // Small numbers, as the first iterations have.
+        Spot { job: self.job as u8, block, generation: (self.probe.bits() % 256) as u16 }
+    }
+
+    /// A block that neither this job used before nor the other.
+    pub(super) fn begin_beside(&mut self, other: u16) -> Spot {
+        let spot = self.begin();
+        let next = |router: &Self, job: u16| router.probe.memory.get(&u64::from(job)).copied().unwrap_or_default();
+        let block = u64::from(spot.block).max(next(self, other));
+        for job in [self.job, other] {
+            self.probe.memory.insert(u64::from(job), block + 1);
+        }
+        Spot { block: block as u32, ..spot }
+    }
+
+    /// As many random gradients.
+    pub(super) fn part_of(&mut self, elements: u16) -> Vec<i32> {
+        (0..elements).map(|_| self.probe.bits() as i32).collect()
+    }
+
+    /// Random gradients of a whole block.
+    pub(super) fn part(&mut self) -> Vec<i32> {
+        self.part_of(self.elements)
+    }
+
+    /// Random gradients of every worker.
+    pub(super) fn parts(&mut self) -> Vec<Vec<i32>> {
+        (0..self.workers.len()).map(|_| self.part()).collect()
+    }
+
+    /// The header of a contribution of the n-th worker.
+    pub(super) fn header(&self, n: usize, spot: &Spot, part: &[i32]) -> Header {
+        Header {
+            job: spot.job,
+            block: spot.block,
+            source: n as u8,
+            sources: 1,
+            generation: spot.generation,
+            elements: part.len() as u16,
+            ..Header::default()
+        }
+    }
+
+    /// A contribution with this header, as a frame of the n-th worker.
+    pub(super) fn frame_with(&self, n: usize, header: &Header, part: &[i32]) -> Vec<u8> {
+        let len = frame_bytes(part.len() as u16);
+        let mut frame = vec![0; len.max(FRAME_MIN)];
+        Template::new((worker_ip(self.workers[n]), PORT), (SERVER_IP, PORT), len).emit(&mut frame);
+        header.emit(&mut frame[HEAD..]);
+        emit_values(part, &mut frame[HEAD + HEADER..len]);
+        frame
+    }
+
+    /// A contribution of the n-th worker, as a frame.
+    pub(super) fn frame(&self, n: usize, spot: &Spot, part: &[i32]) -> Vec<u8> {
+        self.frame_with(n, &self.header(n, spot, part), part)
+    }
+
+    /// This frame arrives from the n-th worker.
+    pub(super) fn send_frame(&mut self, n: usize, frame: &[u8]) -> ProbeResult<()> {
+        let now = self.probe.now();
+        self.since.get_or_insert(now);
+        self.probe.send(self.workers[n], frame)
+    }
+
+    /// The n-th worker contributes.
+    pub(super) fn send(&mut self, n: usize, spot: &Spot, part: &[i32]) -> ProbeResult<()> {
+        let frame = self.frame(n, spot, part);
+        self.send_frame(n, &frame)
+    }
+
+    /// These workers contribute, in this order.
+    pub(super) fn send_all(&mut self, order: &[usize], spot: &Spot, parts: &[Vec<i32>]) -> ProbeResult<()> {
+        order.iter().try_for_each(|n| self.send(*n, spot, &parts[*n]))
+    }
+
+    /// All workers' numbers in the job, in random order.
+    pub(super) fn any_order(&mut self) -> Vec<usize> {
+        self.probe.shuffled(&(0..self.workers.len()).collect::<Vec<_>>())
+    }
+
+    /// The same, the last one apart.
+    pub(super) fn any_order_and_last(&mut self) -> (Vec<usize>, usize) {
+        let mut order = self.any_order();
+        // A job has workers.
+        let last = order.pop().unwrap_or_default();
+        (order, last)
+    }
+
+    /// How long nothing can age of what was just touched.
+    fn calm(&self) -> Option<Time> {
+        timeout(self.probe.ground).map(|timeout| timeout / 4)
+    }
+
+    /// Nothing comes back of what was sent.
+    pub(super) fn silent(&mut self, after: &str) -> ProbeResult<()> {
+        let out = match self.calm() {
+            Some(span) => self.probe.pass(span)?,
+            None => self.probe.settle()?,
+        };
+        match out.first() {
+            None => Ok(()),
+            Some(frame) => {
+                self.in_time()?;
+                Err(ClauseBreach::stop(
+                    format!("frames after {after}"),
+                    "none",
+                    format!("{}, the first of {} bytes at port {}", out.len(), frame.bytes.len(), frame.port),
+                ))
+            }
+        }
+    }
+
+    /// What is sent from now on is of a block that was just touched, or that is new.
+    pub(super) fn begins_anew(&mut self) {
+        self.since = None;
+    }
+
+    /// What is under way cannot have aged.
+    fn in_time(&mut self) -> ProbeResult<()> {
+        let now = self.probe.now();
+        match (timeout(self.probe.ground), self.since) {
+            (Some(timeout), Some(since)) if now - since >= timeout => Err(ProbeStop::Undecidable(format!(
+                "the block may have aged: its contributions took {} and target.timeout is {}",
+                Span::from_ps(now - since),
+                Span::from_ps(timeout)
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything that comes back, when nothing is under way any more.
+    pub(super) fn answers(&mut self) -> ProbeResult<Vec<Answer>> {
+        self.in_time()?;
+        self.since = None;
+        let frames = self.probe.expect(|frames| !frames.is_empty())?;
+        frames.into_iter().map(read).collect()
+    }
+
+    /// The copies of the result of this block, to which all have contributed.
+    pub(super) fn results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
+        let mut answers = self.answers()?;
+        answers.retain(|answer| answer.is_of(spot));
+        if answers.is_empty() {
+            return Err(ClauseBreach::stop(format!("{spot}: results"), "a result", "none"));
+        }
+        Ok(answers)
+    }
+
+    /// The same while other blocks are under way.
+    pub(super) fn results_beside(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
+        let Some(calm) = self.calm() else { return self.results(spot) };
+        let mut own = Vec::new();
+        for _ in 0..3 {
+            let frames = self.probe.pass(calm)?;
+            let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
+            own.extend(answers.into_iter().filter(|answer| answer.is_of(spot)));
+            if !own.is_empty() {
+                return Ok(own);
+            }
+        }
+        self.in_time()?;
+        Err(ClauseBreach::stop(format!("{spot}: results"), "a result", "none"))
+    }
+
+    /// The results of these blocks, each with its sum, when nothing is under way any more.
+    pub(super) fn all_sums(&mut self, spots: &[Spot], parts: &[Vec<Vec<i32>>]) -> ProbeResult<()> {
+        let answers = self.answers()?;
+        for (spot, parts) in spots.iter().zip(parts) {
+            let own: Vec<_> = answers.iter().filter(|answer| answer.is_of(spot)).cloned().collect();
+            if own.is_empty() {
+                return Err(ClauseBreach::stop(format!("{spot}: results"), "a result", "none"));
+            }
+            has_sums(&own, spot, &wrapping_sum(parts))?;
+        }
+        Ok(())
+    }
+
+    /// These workers, the last ones that are missing, contribute; the result has the sum of all.
+    pub(super) fn sums_to(&mut self, order: &[usize], spot: &Spot, parts: &[Vec<i32>]) -> ProbeResult<Vec<Answer>> {
+        self.send_all(order, spot, parts)?;
+        let answers = self.results(spot)?;
+        has_sums(&answers, spot, &wrapping_sum(parts))?;
+        Ok(answers)
+    }
+
+    /// A new block to which all contribute in random order, and its results.
+    pub(super) fn whole(&mut self) -> ProbeResult<(Spot, Vec<Answer>)> {
+        let spot = self.begin();
+        let (order, parts) = (self.any_order(), self.parts());
+        self.send_all(&order, &spot, &parts)?;
+        let answers = self.results(&spot)?;
+        Ok((spot, answers))
+    }
+
+    /// A block ages that lacks workers: its partial results, and the bounds of the time from the last contribution to them.
+    pub(super) fn aged(&mut self, spot: &Spot, before: Time) -> ProbeResult<(Vec<Answer>, Time, Time)> {
+        let timeout = timeout(self.probe.ground).unwrap_or(MS);
+        let sent = self.probe.last_sent();
+        let (mut frames, mut waited) = (Vec::new(), 0);
+        while frames.is_empty() && waited < 4 * timeout + self.probe.ground.patience {
+            frames = self.probe.pass(timeout / 4)?;
+            waited += timeout / 4;
+        }
+        // The copies for other ports.
+        frames.extend(self.probe.pass(timeout / 4)?);
+        self.since = None;
+        let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
+        let own: Vec<_> = answers.into_iter().filter(|answer| answer.is_of(spot)).collect();
+        let Some(first) = own.iter().map(|answer| answer.frame.t).min() else {
+            let expected = format!("a partial result within {}", Span::from_ps(2 * timeout));
+            return Err(ClauseBreach::stop(
+                format!("{spot}: results of a block that lacks a worker"),
+                expected,
+                format!("none within {}", Span::from_ps(waited)),
+            ));
+        };
+        Ok((own, (first - sent).max(0), first - before))
+    }
+
+    /// A partial result came when it had to: not before the timeout, nor after twice as long (§5).
+    pub(super) fn ages_in_time(&self, spot: &Spot, least: Time, most: Time) -> ProbeResult<()> {
+        let Some(timeout) = timeout(self.probe.ground) else { return Ok(()) };
+        let wrong = |observed: Time| {
+            Err(ClauseBreach::stop(
+                format!("{spot}: time from the last contribution to the partial result"),
+                format!("{} to {}", Span::from_ps(timeout), Span::from_ps(2 * timeout)),
+                Span::from_ps(observed),
+            ))
+        };
+        let host = self.probe.ground.patience;
+        if most < timeout {
+            wrong(most)
+        } else if least <= 2 * timeout + timeout / 10 + SLACK {
+            Ok(())
+        } else if host == 0 {
+            wrong(least)
+        } else {
+            Err(ProbeStop::Undecidable(format!(
+                "the partial result came after {}, of which the host may have had a part",
+                Span::from_ps(least)
+            )))
+        }
+    }
+
+    /// What workers are to get: exactly one copy at each one's port, to its address or to that of its job.
+    pub(super) fn reaches(&self, answers: &[Answer], spot: &Spot) -> ProbeResult<()> {
+        let group = group_ip(self.job);
+        let port = |worker: u32| self.probe.ground.port_of.get(worker as usize).copied().unwrap_or_default();
+        let meant = |answer: &Answer, worker: u32| {
+            (answer.to.0 == worker_ip(worker) || answer.to.0 == group) && answer.frame.port == port(worker)
+        };
+        for &worker in &self.workers {
+            let copies = answers.iter().filter(|answer| meant(answer, worker)).count();
+            if copies != 1 {
+                return Err(ClauseBreach::stop(format!("{spot}: copies for worker {worker}"), 1, copies));
+            }
+        }
+        match answers.iter().find(|answer| !self.workers.iter().any(|worker| meant(answer, *worker))) {
+            None => Ok(()),
+            Some(other) => Err(ClauseBreach::stop(
+                format!("{spot}: a copy to {} at port {}", dotted(other.to.0), other.frame.port),
+                "none",
+                "one",
+            )),
+        }
+    }
+}
+
+/// Every copy has these sums.
+pub(super) fn has_sums(answers: &[Answer], spot: &Spot, sums: &[i32]) -> ProbeResult<()> {
+    answers.iter().try_for_each(|answer| same_sums(spot, "gradient", sums, &answer.sums))
+}
+
+/// Every copy says that so many of the job's workers are in it, and whether it aged.
+pub(super) fn counts(answers: &[Answer], spot: &Spot, sources: usize, of: usize) -> ProbeResult<()> {
+    answers.iter().try_for_each(|Answer { header, .. }| {
+        same(spot, "src_cnt of the result", sources, usize::from(header.sources))?;
+        same(spot, "degraded of the result", u8::from(sources < of), u8::from(header.degraded))?;
+        let age_op = if sources < of { AGED } else { 0 };
+        same(spot, "age_op of the result", age_op, header.age_op)
+    })
+}
+
+fn read(frame: ProbeFrame) -> ProbeResult<Answer> {
+    let no = |frame: &ProbeFrame| {
+        let what = format!("a frame of {} bytes at port {}", frame.bytes.len(), frame.port);
+        ClauseBreach::stop(what, "a Trio-ML packet", "none")
+    };
+    let Some(datagram) = Datagram::parse(&frame.bytes) else { return Err(no(&frame)) };
+    let Some(header) = Header::parse(datagram.payload) else { return Err(no(&frame)) };
+    let bytes = values(datagram.payload, &header).as_chunks::<4>().0;
+    let sums = bytes.iter().map(|four| i32::from_be_bytes(*four)).collect();
+    let (from, to) = ((datagram.src, datagram.src_port), (datagram.dst, datagram.dst_port));
+    Ok(Answer { header, sums, from, to, frame })
+}

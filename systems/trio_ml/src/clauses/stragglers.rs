@@ -1,0 +1,185 @@
+//! Clauses on blocks that lack a worker: when they age, and what then leaves (§5).
+
+use pktgen_core::time::Time;
+use pktgen_core::units::Span;
+
+use super::router::{Router, counts, has_sums, timeout, with_router};
+use super::{BASE, alone};
+use pktgen_engine::clause::checks::wrapping_sum;
+use pktgen_engine::clause::{Clause, ClauseBreach, ProbeGround, ProbeResult, ProbeStop};
+
+/// What these clauses have in common.
+const AGING: Clause = Clause {
+    precondition: "target.mitigation = true; two workers or more",
+    exempt: never_ages,
+    observation: "all ports, for four timeouts at most",
+    error: "on wires a device that is late by less than the host's own lateness is not found",
+    ..BASE
+};
+
+pub(super) static CLAUSES: &[Clause] = &[
+    Clause {
+        id: "trio-ml-aged",
+        title: "a block that lacks a worker ages in time",
+        rule: "A block that no packet touched for the timeout ages: its partial result leaves one to two timeouts behind the last contribution (§5, Figure 14).",
+        stimulus: "contributions of all workers but one",
+        oracle: "a result of the block, one to two timeouts later; a tenth of a timeout and 3 ms more are the chip's",
+        probe: |probe| with_router(probe, in_time),
+        ..AGING
+    },
+    Clause {
+        id: "trio-ml-partial",
+        title: "a partial result says what it lacks",
+        rule: "The result of a block that aged has the sum of those that contributed, their number in src_cnt, degraded 1 and age_op 1 (§5).",
+        stimulus: "contributions of one to all but one of the workers",
+        oracle: "32-bit sums made by the certifier; that number, 1 and 1",
+        probe: |probe| with_router(probe, partial),
+        ..AGING
+    },
+    Clause {
+        id: "trio-ml-partial-receivers",
+        title: "a partial result goes to every worker",
+        rule: "A partial result goes where a whole one would: once to each worker of the job, the straggler too (§5).",
+        stimulus: "contributions of all workers but one",
+        oracle: "one copy for each worker of the job",
+        repeats: 2,
+        probe: |probe| with_router(probe, receivers),
+        ..AGING
+    },
+    Clause {
+        id: "trio-ml-touched",
+        title: "a block that is touched does not age",
+        rule: "Every packet of a block sets its REF flag: it ages only if none comes for a timeout (§5).",
+        precondition: "target.mitigation = true; four workers or more",
+        exempt: |ground| never_ages(ground).or_else(|| fewer(ground, 4)),
+        stimulus: "contributions of all workers, three quarters of a timeout apart",
+        observation: "all ports, until the device is silent",
+        oracle: "no frame before the last contribution; then the whole sum",
+        repeats: 2,
+        probe: |probe| with_router(probe, touched),
+        ..AGING
+    },
+    Clause {
+        id: "trio-ml-after-aging",
+        title: "a block that aged has room for the next iteration",
+        rule: "Nothing of a block that aged is left: the next generation is summed from zero, and is whole (§4, §5).",
+        stimulus: "contributions of all workers but one, which age; then those of all with the next generation",
+        oracle: "32-bit sums made by the certifier, of the next generation; all workers, 0 and 0",
+        repeats: 3,
+        probe: |probe| with_router(probe, after),
+        ..AGING
+    },
+    Clause {
+        id: "trio-ml-patient",
+        title: "without mitigation a late worker is waited for",
+        rule: "Without timer threads a block waits for all its workers, however late one is (§4).",
+        precondition: "target.mitigation = false; two workers or more",
+        exempt: |ground| alone(ground).or_else(|| timeout(ground).map(|_| "target.mitigation = true".to_owned())),
+        stimulus: "contributions of all workers but one; that one's after certify.late",
+        observation: "all ports, for certify.late and until the device is silent",
+        oracle: "no frame before the last contribution; then the whole sum",
+        repeats: 2,
+        error: "a timeout longer than certify.late is not found",
+        probe: |probe| with_router(probe, patient),
+        ..BASE
+    },
+];
+
+fn never_ages(ground: &ProbeGround) -> Option<String> {
+    alone(ground).or_else(|| timeout(ground).is_none().then(|| "target.mitigation = false".to_owned()))
+}
+
+/// Why a clause that takes so many workers does not apply.
+fn fewer(ground: &ProbeGround, least: usize) -> Option<String> {
+    let first = ground.clusters().first().map_or(0, |job| ground.members(*job).len());
+    (first < least).then(|| format!("the first job has {first} workers"))
+}
+
+fn in_time(router: &mut Router) -> ProbeResult<()> {
+    let spot = router.begin();
+    let ((others, _), parts) = (router.any_order_and_last(), router.parts());
+    let (behind, first) = others.split_last().map_or((0, &others[..]), |(last, others)| (*last, others));
+    router.send_all(first, &spot, &parts)?;
+    let before = router.probe.now();
+    router.send(behind, &spot, &parts[behind])?;
+    let (_, least, most) = router.aged(&spot, before)?;
+    router.ages_in_time(&spot, least, most)
+}
+
+fn partial(router: &mut Router) -> ProbeResult<()> {
+    let spot = router.begin();
+    let (mut order, parts) = (router.any_order(), router.parts());
+    let workers = order.len();
+    order.truncate(1 + router.probe.below(workers - 1));
+    router.send_all(&order, &spot, &parts)?;
+    let before = router.probe.now();
+    let (answers, ..) = router.aged(&spot, before)?;
+    counts(&answers, &spot, order.len(), workers)?;
+    has_sums(&answers, &spot, &wrapping_sum(order.iter().map(|n| &parts[*n])))
+}
+
+fn receivers(router: &mut Router) -> ProbeResult<()> {
+    let spot = router.begin();
+    let ((others, _), parts) = (router.any_order_and_last(), router.parts());
+    router.send_all(&others, &spot, &parts)?;
+    let before = router.probe.now();
+    let (answers, ..) = router.aged(&spot, before)?;
+    router.reaches(&answers, &spot)
+}
+
+fn touched(router: &mut Router) -> ProbeResult<()> {
+    let Some(timeout) = timeout(router.probe.ground) else { return Ok(()) };
+    let spot = router.begin();
+    let ((others, last), parts) = (router.any_order_and_last(), router.parts());
+    let mut left: Option<Time> = None;
+    for n in others.into_iter().chain([last]) {
+        if let Some(left) = left {
+            let gap = router.probe.now() - left;
+            if gap >= timeout {
+                return Err(ProbeStop::Undecidable(format!(
+                    "two contributions were {} apart, and target.timeout is {}",
+                    Span::from_ps(gap),
+                    Span::from_ps(timeout)
+                )));
+            }
+        }
+        router.begins_anew();
+        router.send(n, &spot, &parts[n])?;
+        left = Some(router.probe.last_sent());
+        if n != last {
+            let out = router.probe.pass(timeout * 3 / 4)?;
+            if !out.is_empty() {
+                let after = format!("{spot}: frames while contributions come three quarters of a timeout apart");
+                return Err(ClauseBreach::stop(after, "none", out.len()));
+            }
+        }
+    }
+    let answers = router.sums_to(&[], &spot, &parts)?;
+    counts(&answers, &spot, parts.len(), parts.len())
+}
+
+fn after(router: &mut Router) -> ProbeResult<()> {
+    let spot = router.begin();
+    let ((others, _), parts) = (router.any_order_and_last(), router.parts());
+    router.send_all(&others, &spot, &parts)?;
+    let before = router.probe.now();
+    router.aged(&spot, before)?;
+    let mut next = spot;
+    next.generation += 1;
+    let (order, new) = (router.any_order(), router.parts());
+    let answers = router.sums_to(&order, &next, &new)?;
+    counts(&answers, &next, new.len(), new.len())
+}
+
+fn patient(router: &mut Router) -> ProbeResult<()> {
+    let spot = router.begin();
+    let ((others, last), parts) = (router.any_order_and_last(), router.parts());
+    router.send_all(&others, &spot, &parts)?;
+    let late = router.probe.ground.late;
+    let out = router.probe.pass(late)?;
+    if !out.is_empty() {
+        return Err(ClauseBreach::stop(format!("{spot}: frames while one contribution is missing"), "none", out.len()));
+    }
+    let answers = router.sums_to(&[last], &spot, &parts)?;
+    counts(&answers, &spot, parts.len(), parts.len())
+}

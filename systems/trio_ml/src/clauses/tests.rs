@@ -1,0 +1,432 @@
+//! A naive router over bytes, whole and with planted defects: every clause passes on the whole one, and finds a defect that it names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pktgen_core::Result;
+use pktgen_core::config::Document;
+use pktgen_core::seed::Seed;
+use pktgen_core::time::{MS, NEVER, Time, US};
+use pktgen_core::topology::Population;
+use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, Template, group_ip, set_ip_checksum};
+
+use super::SUITE;
+use crate::format::{HEADER, PORT};
+use pktgen_engine::clause::{
+    Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop, ProbeWitness,
+};
+
+const WORKERS: usize = 4;
+const JOBS: u16 = 2;
+const VALUES: usize = 60;
+const TIMEOUT: Time = 10 * MS;
+
+/// What is wrong with a router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Defect {
+    None,
+    SwapsBytes,
+    LastWins,
+    Saturates,
+    OrderMatters,
+    OneSize,
+    HeadOnly,
+    KeepsSums,
+    SkipsLastWorker,
+    SendsTwice,
+    ForgetsBlock,
+    ForgetsGeneration,
+    CountsZero,
+    AlwaysDegraded,
+    NeverFinal,
+    CompletesEarly,
+    WorkersSource,
+    WrongPort,
+    WrongLength,
+    WrongStation,
+    Blocks16,
+    BlocksTop,
+    FewBlocks,
+    CountsAgain,
+    TakesOlder,
+    KeepsNewer,
+    JobsShare,
+    AgesEarly,
+    AgesLate,
+    NeverAges,
+    AgedUnmarked,
+    AgedWhole,
+    AgedWrongCount,
+    AgedToOne,
+    AgesFromOpening,
+    AgedStays,
+    AnySource,
+    AnyJob,
+    TakesCount,
+    ReadsTruncated,
+    ReadsLonger,
+    IgnoresLengths,
+    AnyPort,
+    AnyProtocol,
+}
+
+/// Defects, and clauses that must find each.
+const PLANTED: &[(Defect, &[&str])] = &[
+    (Defect::SwapsBytes, &["trio-ml-sum"]),
+    (Defect::LastWins, &["trio-ml-sum"]),
+    (Defect::Saturates, &["trio-ml-wrap"]),
+    (Defect::OrderMatters, &["trio-ml-order"]),
+    (Defect::OneSize, &["trio-ml-sizes"]),
+    (Defect::HeadOnly, &["trio-ml-sum", "trio-ml-sizes"]),
+    (Defect::KeepsSums, &["trio-ml-reuse"]),
+    (Defect::SkipsLastWorker, &["trio-ml-receivers"]),
+    (Defect::SendsTwice, &["trio-ml-receivers"]),
+    (Defect::ForgetsBlock, &["trio-ml-echo"]),
+    (Defect::ForgetsGeneration, &["trio-ml-echo"]),
+    (Defect::CountsZero, &["trio-ml-counts"]),
+    (Defect::AlwaysDegraded, &["trio-ml-counts"]),
+    (Defect::NeverFinal, &["trio-ml-final"]),
+    (Defect::CompletesEarly, &["trio-ml-complete"]),
+    (Defect::WorkersSource, &["trio-ml-addresses"]),
+    (Defect::WrongPort, &["trio-ml-addresses"]),
+    (Defect::WrongLength, &["trio-ml-headers"]),
+    (Defect::WrongStation, &["trio-ml-ethernet"]),
+    (Defect::Blocks16, &["trio-ml-blocks"]),
+    (Defect::BlocksTop, &["trio-ml-blocks"]),
+    (Defect::FewBlocks, &["trio-ml-window"]),
+    (Defect::CountsAgain, &["trio-ml-again"]),
+    (Defect::TakesOlder, &["trio-ml-older"]),
+    (Defect::KeepsNewer, &["trio-ml-newer"]),
+    (Defect::JobsShare, &["trio-ml-jobs"]),
+    (Defect::AgesEarly, &["trio-ml-aged"]),
+    (Defect::AgesLate, &["trio-ml-aged"]),
+    (Defect::NeverAges, &["trio-ml-aged", "trio-ml-partial"]),
+    (Defect::AgedUnmarked, &["trio-ml-partial"]),
+    (Defect::AgedWhole, &["trio-ml-partial"]),
+    (Defect::AgedWrongCount, &["trio-ml-partial"]),
+    (Defect::AgedToOne, &["trio-ml-partial-receivers"]),
+    (Defect::AgesFromOpening, &["trio-ml-touched"]),
+    (Defect::AgedStays, &["trio-ml-after-aging"]),
+    (Defect::AnySource, &["trio-ml-unknown-source"]),
+    (Defect::AnyJob, &["trio-ml-unknown-job"]),
+    (Defect::TakesCount, &["trio-ml-represents"]),
+    (Defect::ReadsTruncated, &["trio-ml-truncated"]),
+    (Defect::ReadsLonger, &["trio-ml-longer"]),
+    (Defect::IgnoresLengths, &["trio-ml-lengths"]),
+    (Defect::AnyPort, &["trio-ml-port"]),
+    (Defect::AnyProtocol, &["trio-ml-not-udp"]),
+];
+
+/// A sum under way, or one whose result has left.
+#[derive(Debug, Clone, Default)]
+struct Record {
+    generation: u16,
+    bits: u32,
+    count: u8,
+    last: bool,
+    sums: Vec<i32>,
+    opened: Time,
+    touched: Time,
+    is_done: bool,
+}
+
+/// A router over bytes, with a port for every worker.
+struct Naive {
+    defect: Defect,
+    timers: bool,
+    records: BTreeMap<(u8, u32), Record>,
+    out: Vec<(Time, u16, Vec<u8>)>,
+    now: Time,
+}
+
+/// A contribution as it was read.
+struct Read {
+    job: u8,
+    block: u32,
+    source: u8,
+    sources: u8,
+    generation: u16,
+    last: bool,
+    values: Vec<i32>,
+}
+
+impl Naive {
+    fn is(&self, defect: Defect) -> bool {
+        self.defect == defect
+    }
+
+    fn read(&self, frame: &[u8]) -> Option<Read> {
+        let mut frame = frame.to_vec();
+        if self.is(Defect::AnyProtocol) {
+            (frame[12], frame[13], frame[14], frame[23]) = (8, 0, 0x45, 17);
+        }
+        let datagram = Datagram::parse(&frame)?;
+        if datagram.dst_port != PORT && !self.is(Defect::AnyPort) {
+            return None;
+        }
+        let mut p = if self.is(Defect::IgnoresLengths) { frame[HEAD..].to_vec() } else { datagram.payload.to_vec() };
+        if p.len() < HEADER {
+            return None;
+        }
+        let size = usize::from(u16::from_be_bytes([p[10], p[11]]) & 0xfff);
+        if self.is(Defect::ReadsTruncated) || self.is(Defect::ReadsLonger) && p.len() > HEADER + 4 * size {
+            p.resize(HEADER + 4 * size, 0);
+        }
+        if p.len() != HEADER + 4 * size || self.is(Defect::OneSize) && size != VALUES {
+            return None;
+        }
+        let mut values: Vec<_> = p[HEADER..].chunks(4).map(|b| i32::from_be_bytes([b[0], b[1], b[2], b[3]])).collect();
+        if self.is(Defect::HeadOnly) {
+            values.iter_mut().skip(34).for_each(|value| *value = 0);
+        }
+        let block = u32::from_be_bytes([p[1], p[2], p[3], p[4]]);
+        let read = Read {
+            job: if self.is(Defect::JobsShare) { 0 } else { p[0] },
+            block: match self.defect {
+                Defect::Blocks16 => block & 0xffff,
+                Defect::BlocksTop => block & !(1 << 31),
+                _ => block,
+            },
+            source: if self.is(Defect::AnySource) { p[6] % WORKERS as u8 } else { p[6] },
+            sources: p[7],
+            generation: u16::from_be_bytes([p[8], p[9]]),
+            last: p[5] & 8 != 0,
+            values,
+        };
+        let is_known = read.job < JOBS as u8 || self.is(Defect::AnyJob);
+        let is_source = usize::from(read.source) < WORKERS;
+        let counts = read.sources == 1 || self.is(Defect::TakesCount);
+        (is_known && is_source && counts).then_some(read)
+    }
+
+    fn take(&mut self, frame: &[u8]) {
+        let Some(it) = self.read(frame) else { return };
+        let (key, now, defect) = ((it.job, it.block), self.now, self.defect);
+        let under_way = self.records.values().filter(|record| !record.is_done).count();
+        if defect == Defect::FewBlocks && under_way >= 16 && self.records.get(&key).is_none_or(|one| one.is_done) {
+            return;
+        }
+        let record = self.records.entry(key).or_insert_with(|| Record { is_done: true, ..Record::default() });
+        let newer = (it.generation.wrapping_sub(record.generation) as i16) > 0;
+        if !record.is_done && it.generation != record.generation && !newer && defect != Defect::TakesOlder {
+            return;
+        }
+        let replaces = newer && defect != Defect::KeepsNewer;
+        if record.is_done || replaces {
+            let old = if defect == Defect::KeepsSums { std::mem::take(&mut record.sums) } else { Vec::new() };
+            *record = Record { generation: it.generation, opened: now, sums: vec![0; it.values.len()], ..Record::default() };
+            record.sums.iter_mut().zip(old).for_each(|(sum, old)| *sum = old);
+        }
+        record.touched = if defect == Defect::AgesFromOpening { record.opened } else { now };
+        let bit = 1 << it.source;
+        if record.bits & bit != 0 && defect != Defect::CountsAgain {
+            return;
+        }
+        for (sum, value) in record.sums.iter_mut().zip(&it.values) {
+            *sum = match defect {
+                Defect::LastWins => *value,
+                Defect::Saturates => sum.saturating_add(*value),
+                Defect::OrderMatters if record.bits == 0b1000 => sum.wrapping_add(*value).wrapping_add(1),
+                _ => sum.wrapping_add(*value),
+            };
+        }
+        record.bits |= bit;
+        record.count = record.count.wrapping_add(1);
+        record.last |= it.last;
+        let early = u8::from(defect == Defect::CompletesEarly);
+        if record.count == WORKERS as u8 - early {
+            record.is_done = true;
+            let record = record.clone();
+            self.answer(now, key, &record, false);
+        }
+    }
+
+    /// When a record ages.
+    fn ages(&self, record: &Record) -> Time {
+        match self.defect {
+            _ if record.is_done || !self.timers => NEVER,
+            Defect::NeverAges => NEVER,
+            Defect::AgesEarly => record.touched + TIMEOUT / 2,
+            Defect::AgesLate => record.touched + 4 * TIMEOUT,
+            _ => record.touched + TIMEOUT * 3 / 2,
+        }
+    }
+
+    /// The first record that ages by this time does.
+    fn age(&mut self, until: Time) -> bool {
+        let first = self.records.iter().map(|(key, record)| (self.ages(record), *key)).min();
+        let Some((t, key)) = first.filter(|(t, _)| *t <= until && *t != NEVER) else { return false };
+        self.now = self.now.max(t);
+        let stays = self.is(Defect::AgedStays);
+        let Some(record) = self.records.get_mut(&key) else { return false };
+        let left = record.clone();
+        // What stays is under way for good.
+        (record.is_done, record.touched) = (!stays, if stays { NEVER / 2 } else { record.touched });
+        if stays {
+            record.generation = record.generation.wrapping_add(1);
+        }
+        self.answer(t, key, &left, true);
+        true
+    }
+
+    fn answer(&mut self, t: Time, (job, block): (u8, u32), record: &Record, aged: bool) {
+        let len = HEAD + HEADER + 4 * record.sums.len();
+        let mut bytes = vec![0; len];
+        let from = if self.is(Defect::WorkersSource) { SERVER_IP + 1 } else { SERVER_IP };
+        let to = if self.is(Defect::WrongPort) { PORT + 1 } else { PORT };
+        Template::new((from, PORT), (group_ip(job.into()), to), len).emit(&mut bytes);
+        let p = &mut bytes[HEAD..];
+        p[0] = job;
+        p[1..5].copy_from_slice(&if self.defect == Defect::ForgetsBlock { block ^ 1 } else { block }.to_be_bytes());
+        let mark = aged && self.defect != Defect::AgedUnmarked;
+        let degraded = aged && self.defect != Defect::AgedWhole || self.defect == Defect::AlwaysDegraded;
+        let last = record.last && self.defect != Defect::NeverFinal;
+        p[5] = u8::from(mark) << 4 | u8::from(last) << 3 | u8::from(degraded) << 2;
+        p[7] = match self.defect {
+            Defect::CountsZero => 0,
+            Defect::AgedWrongCount if aged => WORKERS as u8,
+            _ => record.count,
+        };
+        let generation = if self.defect == Defect::ForgetsGeneration { 0 } else { record.generation };
+        p[8..10].copy_from_slice(&generation.to_be_bytes());
+        p[10..12].copy_from_slice(&(record.sums.len() as u16).to_be_bytes());
+        for (at, sum) in p[HEADER..].chunks_mut(4).zip(&record.sums) {
+            at.copy_from_slice(&sum.to_be_bytes());
+        }
+        if self.is(Defect::SwapsBytes) {
+            bytes.swap(HEAD + HEADER, HEAD + HEADER + 1);
+        }
+        match self.defect {
+            Defect::WrongLength => bytes[39] = bytes[39].wrapping_sub(1),
+            Defect::WrongStation => bytes[2] ^= 1,
+            _ => {}
+        }
+        set_ip_checksum(&mut bytes);
+        let first = usize::from(job) * WORKERS;
+        for worker in first..first + WORKERS {
+            let skips = self.is(Defect::SkipsLastWorker) && worker == first + WORKERS - 1;
+            if skips || self.is(Defect::AgedToOne) && aged && worker > first {
+                continue;
+            }
+            self.out.push((t, worker as u16, bytes.clone()));
+            if self.is(Defect::SendsTwice) && worker == first {
+                self.out.push((t, worker as u16, bytes.clone()));
+            }
+        }
+    }
+}
+
+impl ProbeWitness for Naive {}
+
+impl ProbeBench for Naive {
+    fn now(&mut self) -> Time {
+        self.now
+    }
+    fn frame_in(&mut self, _port: u16, bytes: &[u8]) -> Result<()> {
+        self.now += US;
+        self.take(bytes);
+        Ok(())
+    }
+    fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
+        let until = self.now + span;
+        while self.age(until) {}
+        self.now = until;
+        self.out.drain(..).for_each(|(t, port, bytes)| each(t, port, &bytes));
+        Ok(())
+    }
+    fn settle(&mut self, each: EachFrame) -> Result<()> {
+        while self.age(NEVER / 4) {}
+        self.out.drain(..).for_each(|(t, port, bytes)| each(t, port, &bytes));
+        Ok(())
+    }
+    fn restart(&mut self, _repeat: u32) -> Result<bool> {
+        Ok(false)
+    }
+    fn lost(&mut self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+fn ground(timers: bool) -> ProbeGround {
+    let text = format!(
+        "[target]\ntimeout = \"10ms\"\nmitigation = {timers}\n[workload]\nelements = {VALUES}\n[endpoint]\nwindow = 32\n"
+    );
+    let workers = Population::regular(JOBS, WORKERS as u32);
+    ProbeGround {
+        port_of: (0..workers.len() as u16).collect(),
+        workers: Arc::new(workers),
+        server: None,
+        late: 100 * MS,
+        output: None,
+        patience: 0,
+        frame_bytes: HEAD + HEADER + 4 * VALUES,
+        keys: Document::parse(&text, "test").unwrap(),
+    }
+}
+
+/// All repeats of a clause on one router, which was used by clauses before; true if it holds.
+fn holds(clause: &Clause, router: &mut Naive, memory: &mut ProbeMemory, seed: u64) -> bool {
+    let ground = ground(router.timers);
+    assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
+    (0..clause.repeats).all(|repeat| {
+        let mut probe = ClauseProbe::new(&ground, memory, router, Seed(seed), (clause.id, repeat, 0)).unwrap();
+        match (clause.probe)(&mut probe) {
+            Ok(()) => true,
+            Err(ProbeStop::Breach(_)) => false,
+            Err(other) => panic!("{}: {other:?}", clause.id),
+        }
+    })
+}
+
+fn naive(defect: Defect) -> Naive {
+    Naive { defect, timers: true, records: BTreeMap::new(), out: Vec::new(), now: 0 }
+}
+
+/// The clauses that apply to a device with timers, or without.
+fn clauses(timers: bool) -> impl Iterator<Item = &'static Clause> {
+    let ground = ground(timers);
+    SUITE.numbered().map(|(_, clause)| clause).filter(move |clause| (clause.exempt)(&ground).is_none())
+}
+
+#[test]
+fn a_whole_router_passes_every_clause_although_it_was_used_before() {
+    for seed in 0..40 {
+        for timers in [true, false] {
+            let (mut router, mut memory) = (Naive { timers, ..naive(Defect::None) }, ProbeMemory::new());
+            for clause in clauses(timers) {
+                assert!(holds(clause, &mut router, &mut memory, seed), "{}", clause.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_defect_is_found_by_the_clauses_that_name_it() {
+    let mut misses = Vec::new();
+    for (defect, ids) in PLANTED {
+        for id in *ids {
+            let Some((_, clause)) = SUITE.numbered().find(|(_, clause)| clause.id == *id) else {
+                misses.push(format!("no clause {id}"));
+                continue;
+            };
+            let missed =
+                (0..20).filter(|seed| holds(clause, &mut naive(*defect), &mut ProbeMemory::new(), *seed)).count();
+            if missed > 0 {
+                misses.push(format!("{defect:?} is missed by {id} with {missed} of 20 seeds"));
+            }
+        }
+    }
+    assert!(misses.is_empty(), "{misses:#?}");
+}
+
+/// A device with timers where the experiment says that it has none is found by the clause for that.
+#[test]
+fn every_clause_finds_a_defect() {
+    let found: BTreeSet<_> = PLANTED.iter().flat_map(|(_, ids)| *ids).copied().collect();
+    let without: Vec<_> = clauses(true).map(|clause| clause.id).filter(|id| !found.contains(id)).collect();
+    assert!(without.is_empty(), "no defect fails {without:?}");
+    let patient = clauses(false).find(|clause| clause.id == "trio-ml-patient").expect("a clause");
+    let (ground, mut router, mut memory) = (ground(false), naive(Defect::None), ProbeMemory::new());
+    let mut probe = ClauseProbe::new(&ground, &mut memory, &mut router, Seed(1), (patient.id, 0, 0)).unwrap();
+    assert!(matches!((patient.probe)(&mut probe), Err(ProbeStop::Breach(_))));
+}
