@@ -318,6 +318,11 @@ static void finish(struct record *r, bool aged) {
 static int64_t ages(const struct record *r) { return r->touched + options.timeout / 2 * 3; }
 
 void trio_ml(uint8_t *f, size_t len, int64_t now) {
+    /* Between workers it is a router. */
+    if (is_datagram(f, len) && get32(f + ETH + 16) - options.first < (uint32_t)options.workers) {
+        leave(f, len);
+        return;
+    }
     uint8_t *p = f + PAYLOAD;
     size_t payload = is_datagram(f, len) && lengths_agree(f, len) ? payload_len(f, len) : 0;
     if (payload < TRIO_HEAD || worker_of(f) < 0 || get16(f + ETH + IP + 2) != TRIO_PORT) {

@@ -9,10 +9,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
 
-use pktgen_core::seed::mix;
 use pktgen_core::printable::escape;
 use pktgen_core::record::{Manifest, RunState};
 use pktgen_core::regular::check_regular;
+use pktgen_core::seed::mix;
 use pktgen_core::{Error, Result};
 use pktgen_records::human::{self, day, title};
 use pktgen_records::run::read_json;

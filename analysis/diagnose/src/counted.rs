@@ -21,6 +21,7 @@ pub(crate) const OVERRUN: &[&str] = &["overrun", "rx_missed", "rx_dropped", "mis
 /// What it does not know the sender of.
 pub(crate) const UNKNOWN: &[&str] = &["unknown_source", "unknown_worker", "unknown", "refused"];
 /// What became of a frame that a device took and did not send: each that it counts.
-pub(crate) const ENDS: &[&str] = &["replaced", "full", "refused", "unknown_source", "unknown_worker", "unknown", "outranked"];
+pub(crate) const ENDS: &[&str] =
+    &["replaced", "full", "refused", "unknown_source", "unknown_worker", "unknown", "outranked"];
 /// What a device lost by itself: each that it counts.
 pub(crate) const DROPS: &[&str] = &["dropped", "lost", "discarded", "errors", "unsent"];

@@ -2,8 +2,8 @@
 //!
 //! Called by `pktgen_report::sweep` and the metrics. Deterministic: the bootstrap's seed is a constant.
 
-use pktgen_core::seed::mix;
 use pktgen_core::record::Bound;
+use pktgen_core::seed::mix;
 use serde::{Deserialize, Serialize};
 
 /// Resamples of a bootstrap.

@@ -2,6 +2,7 @@
 //! and docs/certify.md is what the command prints: `UPDATE_DOCS=1 cargo test --release --workspace --test cli certify::`.
 
 mod performance;
+mod trio;
 
 use std::path::{Path, PathBuf};
 
@@ -448,8 +449,11 @@ fn faults_of_a_card_in_c_are_found_on_wires() {
 fn in_lockstep(name: &str, words: &[&str], set: &[&str]) -> (Option<i32>, Vec<Value>, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, out) = (folder.path().join("x.toml"), folder.path().join("out").display().to_string());
-    let text =
-        if name == "olaf" { OLAF.replace("workers_per_cluster = 4", "workers_per_cluster = 3") } else { SWITCH.into() };
+    let text = match name {
+        "olaf" => OLAF.replace("workers_per_cluster = 4", "workers_per_cluster = 3"),
+        "trio_ml" => SWITCH.replace("\"switchml\"\npool = 32", "\"trio_ml\"\nwindow = 32"),
+        _ => SWITCH.into(),
+    };
     std::fs::write(&file, text).expect("writable");
     let command = serde_json::json!([&[lockstep().to_str().expect("a path")], words].concat()).to_string();
     let (command, file) = (format!("target.lockstep.command={command}"), file.display().to_string());

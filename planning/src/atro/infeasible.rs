@@ -11,7 +11,8 @@ pub(super) fn check(cluster: &Cluster, workers: u64) -> Result<()> {
     if !(1..=SIZE_MAX).contains(&workers) {
         return Err(Error::config(format!("workers: {workers} is not from 1 to {SIZE_MAX}; give another number")));
     }
-    let most = |cluster: &Cluster| most_workers(cluster, workers).workers;
+    // Where not all shapes are tried, only what is proved is refused.
+    let most = |cluster: &Cluster| most_workers(cluster, workers).limit();
     if most(cluster) >= workers {
         return Ok(());
     }
@@ -22,11 +23,10 @@ pub(super) fn check(cluster: &Cluster, workers: u64) -> Result<()> {
         format!("layers: {} are too few for {workers} workers{remedy}: raise them", cluster.layers)
     } else {
         let (switches, ports) = (cluster.switches, cluster.ports);
-        let ends = 1 + switches * (ports - 2);
         format!(
-            "workers: no ports left for {workers}: {switches} switches of {ports} ports, linked to each other and to the \
-             server, have ports for {ends} at most; give fewer workers, or more switches or ports"
+            "workers: no ports left for {workers} at {switches} switches of {ports} ports, linked to each other and to the \
+             server; give fewer workers, or more switches or ports"
         )
     };
-    Err(Error::config(format!("{why} (with so few, at most {} workers fit)", most(cluster))))
+    Err(Error::config(format!("{why} (at most {} workers fit)", most(cluster))))
 }

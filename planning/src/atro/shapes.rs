@@ -14,6 +14,9 @@ use super::skeleton::{SERVER, Skeleton};
 const SEARCHED_SWITCHES: u64 = 48;
 const SEARCHED_PORTS: u64 = 64;
 
+/// Trees of common switches are tried up to so many switches.
+const DEEP_SWITCHES: u64 = 2_000;
+
 /// How the common switches that are left hang below heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
@@ -51,9 +54,22 @@ struct Recipe {
     deepest: u64,
 }
 
-/// The most workers by trees alone.
+/// The most workers by trees alone, those without order among them.
 pub(super) fn lower(cluster: &Cluster, m: u64) -> u64 {
-    trees(cluster, m, cluster.commons()).map(|candidate| candidate.workers).max().unwrap_or(0)
+    let ordered = trees(cluster, m, cluster.commons()).map(|candidate| candidate.workers).max();
+    ordered.max(plain(cluster).workers(m)).unwrap_or(0)
+}
+
+/// As many of the switches as all shapes are tried of, where those are fewer.
+pub(super) fn all_tried_within(cluster: &Cluster) -> Option<Cluster> {
+    let (switches, aggregators) = (SEARCHED_SWITCHES, cluster.aggregators.min(SEARCHED_SWITCHES));
+    let fewer = Cluster { switches, aggregators, ..*cluster };
+    (switches < cluster.switches && are_all_tried(&fewer)).then_some(fewer)
+}
+
+/// Whether all shapes are tried.
+pub(super) fn are_all_tried(cluster: &Cluster) -> bool {
+    cluster.switches <= SEARCHED_SWITCHES && cluster.ports <= SEARCHED_PORTS
 }
 
 /// The most workers by any shape; none if the cluster is too large to try them.
@@ -111,7 +127,7 @@ fn full_tree(each: u64, layers: u64) -> u64 {
 
 /// Every shape, if the cluster is small enough.
 pub(super) fn candidates(cluster: &Cluster, m: u64) -> Option<Vec<Candidate>> {
-    if cluster.switches > SEARCHED_SWITCHES || cluster.ports > SEARCHED_PORTS {
+    if !are_all_tried(cluster) {
         return None;
     }
     let partition = Partition::new(cluster, m);
@@ -233,12 +249,13 @@ fn rate(cluster: &Cluster, m: u64, top: Skeleton, commons: u64, partition: Optio
         let free = free(cluster.layers - 2);
         partition.worth(commons, most_links(commons, free.len() as u64, &free))
     });
-    let deep = partition.filter(|_| m >= cluster.ports).map_or(0, |_| {
+    let is_deep = m >= cluster.ports && cluster.switches <= DEEP_SWITCHES;
+    let deep = is_deep.then(|| {
         let mut whole = top.clone();
         attach::deep(&mut whole, cluster, m, commons);
         whole.workers(m).unwrap_or(0).saturating_sub(base)
     });
-    let (more, rest) = [(alone, Rest::Single), (deep, Rest::Deep), (shared, Rest::Shared)]
+    let (more, rest) = [(alone, Rest::Single), (deep.unwrap_or(0), Rest::Deep), (shared, Rest::Shared)]
         .into_iter()
         .reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     Some(Candidate { top, commons, rest, workers: base + more })

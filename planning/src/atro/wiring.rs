@@ -8,6 +8,8 @@ use super::attach::attach;
 use super::cluster::Cluster;
 use super::criterion::{bound_flows, most_workers};
 use super::infeasible;
+use super::inventory::Inventory;
+use super::mixed;
 use super::shapes::{self, Candidate};
 use super::skeleton::{Route, SERVER, Skeleton};
 use super::validate::validate;
@@ -62,22 +64,61 @@ pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bp
     let proved = bound_flows(cluster, workers, true) == limit;
     let rate = |m: u64| rate_of(cluster, rates, m, host_bps);
     let bound_bps = rate(limit)?;
-    let mut m = limit;
-    loop {
-        if let Some(whole) = skeleton(cluster, workers, m) {
+    let by_shapes = match best_skeleton(cluster, workers, limit) {
+        None => None,
+        Some((m, whole)) => {
             let rate_bps = rate(m)?;
             let routes = whole.routes(m).unwrap_or_default();
             let (plan, cross_connects, _) = write(&whole, routes, workers, cluster.capacity_bps, rate_bps)?;
             validate(&plan, cluster, m)
                 .map_err(|why| Error::Invalid(format!("the wiring for {workers} workers is wrong: {why}")))?;
             let optimal = rate_bps == bound_bps;
-            return Ok(Wiring { plan, cross_connects, flows_per_link: m, rate_bps, bound_bps, optimal, proved });
+            Some(Wiring { plan, cross_connects, flows_per_link: m, rate_bps, bound_bps, optimal, proved })
         }
-        if m >= workers {
-            return Err(Error::Invalid(format!("no wiring was found for {workers} workers, although one may exist")));
-        }
-        m += 1;
+    };
+    if shapes::are_all_tried(cluster) || by_shapes.as_ref().is_some_and(|wiring| wiring.optimal) {
+        return by_shapes.ok_or_else(|| not_found(workers));
     }
+    // All shapes of fewer switches, and what is tried of unequal ones, may find more than trees.
+    let fewer = shapes::all_tried_within(cluster).and_then(|fewer| wire_hosts(&fewer, workers, rates, host_bps).ok());
+    let mut inventory = Inventory::of_cluster(cluster, workers);
+    inventory.hosts.iter_mut().for_each(|host| host.rate_bps = host.rate_bps.min(host_bps));
+    let constructed = mixed::construct(&inventory, rates)?;
+    let all = [constructed, fewer, by_shapes].into_iter().flatten();
+    let best = all.max_by_key(|wiring| wiring.rate_bps).ok_or_else(|| not_found(workers))?;
+    let optimal = best.rate_bps == bound_bps;
+    Ok(Wiring { bound_bps, optimal, proved, ..best })
+}
+
+fn not_found(workers: u64) -> Error {
+    Error::Invalid(format!("no wiring was found for {workers} workers, although one may exist"))
+}
+
+/// The fewest flows per link, from `limit` on, with which a skeleton holds so many workers, and that skeleton.
+fn best_skeleton(cluster: &Cluster, workers: u64, limit: u64) -> Option<(u64, Skeleton)> {
+    let at = |m: u64| skeleton(cluster, workers, m).map(|whole| (m, whole));
+    if shapes::are_all_tried(cluster) {
+        return (limit..=workers).find_map(at);
+    }
+    // The bound may be far below: doubling its distance, then halving.
+    let mut step = 0;
+    let mut best = loop {
+        let m = (limit + step).min(workers);
+        match at(m) {
+            Some(found) => break found,
+            None if m == workers => return None,
+            None => step = (2 * step).max(1),
+        }
+    };
+    let mut low = limit + step / 2 + u64::from(step > 0);
+    while low < best.0 {
+        let middle = low + (best.0 - low) / 2;
+        match at(middle) {
+            Some(found) => best = found,
+            None => low = middle + 1,
+        }
+    }
+    Some(best)
 }
 
 /// The rate with `m` flows per link.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use pktgen_core::plan::{FlowSource, Plan, PlanLink, PlanRole};
 use proptest::prelude::*;
 
+use super::cluster::SIZE_MAX;
 use super::testing::{GBPS, arbitrary, cluster};
 use super::*;
 
@@ -105,6 +106,24 @@ fn what_cannot_be_is_explained() {
     fails(Cluster { switches: 0, aggregators: 0, ..paper }, 9, &["switches: 0 is not from 1"]);
     fails(Cluster { layers: 0, ..paper }, 9, &["layers: 0 is not from 1"]);
     assert_eq!(wire(&paper, 441, &[]).unwrap().plan.hosts().len(), 441);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.min(25), ..ProptestConfig::default() })]
+    /// What fits at 48 switches, of which all shapes are tried, fits at more, and is no slower there.
+    #[test]
+    fn beyond_what_is_searched_nothing_is_lost(
+        aggregators in 1u64..6, ports in 4u64..17, layers in 3u64..7, more in 1u64..20, share in 0.05f64..1.0
+    ) {
+        let few = cluster(48, aggregators, ports, layers);
+        let most = most_workers(&few, SIZE_MAX).workers;
+        let workers = ((most as f64 * share) as u64).max(1);
+        let many = Cluster { switches: few.switches + more, ..few };
+        let (at_few, at_many) = (wire(&few, workers, &[]).unwrap(), wire(&many, workers, &[]).unwrap());
+        prop_assert!(at_many.rate_bps >= at_few.rate_bps, "{many:?} {workers}");
+        prop_assert!(at_many.rate_bps <= at_many.bound_bps && at_many.optimal == (at_many.rate_bps == at_many.bound_bps));
+        prop_assert_eq!(validate(&at_many.plan, &many, at_many.flows_per_link), Ok(()));
+    }
 }
 
 proptest! {

@@ -114,8 +114,7 @@ fn of_made(name: &str, host: &Host, verdict: &mut Suitability) {
             name,
             "exists",
             "the launch of the device makes it, and needs a name that is free",
-            "another name in transport.interfaces, or remove the interface: ip -details link show dev "
-                .to_owned()
+            "another name in transport.interfaces, or remove the interface: ip -details link show dev ".to_owned()
                 + name,
         ),
     }

@@ -8,7 +8,7 @@ use super::bound::usable;
 use super::graph::Graph;
 
 /// Beyond so many switches it is not tried.
-const SWITCHES_MAX: usize = 200;
+pub(super) const SWITCHES_MAX: usize = 200;
 
 /// Graphs that are tried, times switches.
 const TRIED: usize = 120_000;

@@ -12,4 +12,5 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+pub(super) use plan::construct;
 pub use plan::{SolverAsk, wire_inventory};

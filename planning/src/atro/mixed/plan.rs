@@ -14,7 +14,7 @@ use super::super::wiring::{Wiring, wire_hosts, write};
 use super::bound::{upper, usable};
 use super::build;
 use super::graph::{Graph, Numbered};
-use super::improve::improve;
+use super::improve::{SWITCHES_MAX, improve};
 use super::search::{Answer, search};
 
 /// A solver to ask where the search gives up.
@@ -44,6 +44,17 @@ pub fn wire_inventory(inventory: &Inventory, rates: &[u64], ask: Option<&SolverA
     wiring.plan.check().map_err(invalid)?;
     validate_inventory(&wiring.plan, inventory).map_err(invalid)?;
     Ok(wiring)
+}
+
+/// The best wiring that construction and local search find of an inventory; none if that is none, or where it has too many switches for them.
+pub(crate) fn construct(inventory: &Inventory, rates: &[u64]) -> Result<Option<Wiring>> {
+    if inventory.switches.len() > SWITCHES_MAX {
+        return Ok(None);
+    }
+    let mixed = Mixed { inventory, rates: candidates(inventory, rates)?, ask: None };
+    let above = mixed.possible();
+    let Some((number, graph)) = (above > 0).then(|| mixed.constructed(above)).flatten() else { return Ok(None) };
+    mixed.written(&mixed.at(number), graph, mixed.rates[above - 1]).map(Some)
 }
 
 /// Every rate that may be the highest, in ascending order: ⌊b/k⌋ for a rate b of some link and k of the workers, no host being slower.
@@ -82,10 +93,13 @@ impl Mixed<'_> {
         Capacities::new(self.inventory, self.rates[number])
     }
 
+    /// How many of the rates are not above the proved bound: what is possible at a rate is possible at every lower one.
+    fn possible(&self) -> usize {
+        self.rates.partition_point(|&rate| upper(&Capacities::new(self.inventory, rate)) >= self.workers())
+    }
+
     fn wire(&self) -> Result<Wiring> {
-        // What is possible at a rate is possible at every lower one.
-        let possible = |&rate: &u64| upper(&Capacities::new(self.inventory, rate)) >= self.workers();
-        let mut above = self.rates.partition_point(possible);
+        let mut above = self.possible();
         if above == 0 {
             return Err(self.too_many());
         }

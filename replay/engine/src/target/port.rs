@@ -7,11 +7,11 @@
 
 use std::collections::VecDeque;
 
-use pktgen_core::{Error, Result};
 use pktgen_core::config::{Section, above_to, settings, spans};
 use pktgen_core::record::{Action, Reason};
 use pktgen_core::time::{NEVER, SECOND, Serialiser, Time};
 use pktgen_core::units::{Rate, Size, Span};
+use pktgen_core::{Error, Result};
 use pktgen_wire::wire::update::Status;
 
 use super::books::Books;

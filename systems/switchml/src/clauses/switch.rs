@@ -243,9 +243,8 @@ impl<'p, 'a> Switch<'p, 'a> {
     pub(super) fn reach_results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
         let answers = self.answers()?;
         if answers.is_empty() {
-            let why = format!(
-                "{spot}: the contributions of all workers made no result, so what follows it cannot be tried"
-            );
+            let why =
+                format!("{spot}: the contributions of all workers made no result, so what follows it cannot be tried");
             return Err(ProbeStop::Undecidable(why));
         }
         self.end(spot);

@@ -76,17 +76,19 @@ pub(super) static CLAUSES: &[Clause] = &[
     Clause {
         id: "trio-ml-port",
         title: "other ports take part in no sum",
-        rule: "A datagram to a port that is not the device's changes nothing (§4: packets of Trio-ML are those to its UDP port).",
+        rule: "A datagram to a port that is not the device's changes nothing (§4: packets of Trio-ML are those to its UDP port). The device drops it or passes it on.",
         stimulus: "contributions of all workers but one; that one's to another port; the last",
-        probe: |probe| with_router(probe, |router| refuse(router, "a datagram to another port", port)),
+        oracle: "no result before the last contribution; then the sum of the right contributions",
+        probe: |probe| with_router(probe, |router| ignore(router, "a datagram to another port", port)),
         ..REFUSED
     },
     Clause {
         id: "trio-ml-not-udp",
         title: "what is no UDP over IPv4 takes part in no sum",
-        rule: "A frame of another Ethernet type, IP version, header length or protocol changes nothing, whatever bytes it has (RFC 791, RFC 768).",
+        rule: "A frame of another Ethernet type, IP version, header length or protocol changes nothing, whatever bytes it has (RFC 791, RFC 768). The device drops it or passes it on.",
         stimulus: "contributions of all workers but one; that one's with each of some other values in these fields; the last",
-        probe: |probe| with_router(probe, |router| refuse(router, "frames that are no UDP over IPv4", not_udp)),
+        oracle: "no result before the last contribution; then the sum of the right contributions",
+        probe: |probe| with_router(probe, |router| ignore(router, "frames that are no UDP over IPv4", not_udp)),
         ..REFUSED
     },
 ];
@@ -103,18 +105,30 @@ fn is_padded(ground: &ProbeGround) -> Option<String> {
     (elements < 5).then(|| format!("blocks have {elements} gradients, and Ethernet pads them"))
 }
 
-/// All contribute but one; then something of that one that must be without effect; then the right contribution.
-fn refuse(
+/// Frames that must be without effect, of a worker that is missing.
+type Make = fn(&mut Router, usize, &Spot, &[i32]) -> Vec<Vec<u8>>;
+
+/// All contribute but one; then something of that one that makes no frame; then the right contribution.
+fn refuse(router: &mut Router, what: &str, make: Make) -> ProbeResult<()> {
+    without_effect(router, make, |router| router.silent(what))
+}
+
+/// The same where the device may pass the frames on.
+fn ignore(router: &mut Router, what: &str, make: Make) -> ProbeResult<()> {
+    without_effect(router, make, |router| router.makes_no_result(what))
+}
+
+fn without_effect(
     router: &mut Router,
-    what: &str,
-    make: impl Fn(&mut Router, usize, &Spot, &[i32]) -> Vec<Vec<u8>>,
+    make: Make,
+    then: impl FnOnce(&mut Router) -> ProbeResult<()>,
 ) -> ProbeResult<()> {
     let spot = router.begin();
     let ((others, last), parts, other) = (router.any_order_and_last(), router.parts(), router.part());
     router.send_all(&others, &spot, &parts)?;
     let frames = make(router, last, &spot, &other);
     frames.iter().try_for_each(|frame| router.send_frame(last, frame))?;
-    router.silent(what)?;
+    then(router)?;
     router.sums_to(&[last], &spot, &parts)?;
     Ok(())
 }

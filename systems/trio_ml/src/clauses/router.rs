@@ -200,12 +200,29 @@ impl<'p, 'a> Router<'p, 'a> {
         timeout(self.probe.ground).map(|timeout| timeout / 4)
     }
 
+    /// What comes back while nothing can age.
+    fn soon(&mut self) -> ProbeResult<Vec<ProbeFrame>> {
+        match self.calm() {
+            Some(span) => self.probe.pass(span),
+            None => self.probe.settle(),
+        }
+    }
+
+    /// No result comes back of what was sent; other frames may.
+    pub(super) fn makes_no_result(&mut self, after: &str) -> ProbeResult<()> {
+        let results = self.soon()?.into_iter().filter_map(|frame| read(frame).ok());
+        match results.filter(|answer| answer.from.0 == SERVER_IP).count() {
+            0 => Ok(()),
+            count => {
+                self.in_time()?;
+                Err(ClauseBreach::stop(format!("results after {after}"), "none", count))
+            }
+        }
+    }
+
     /// Nothing comes back of what was sent.
     pub(super) fn silent(&mut self, after: &str) -> ProbeResult<()> {
-        let out = match self.calm() {
-            Some(span) => self.probe.pass(span)?,
-            None => self.probe.settle()?,
-        };
+        let out = self.soon()?;
         match out.first() {
             None => Ok(()),
             Some(frame) => {

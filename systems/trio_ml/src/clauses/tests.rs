@@ -214,7 +214,8 @@ impl Naive {
         let replaces = newer && defect != Defect::KeepsNewer;
         if record.is_done || replaces {
             let old = if defect == Defect::KeepsSums { std::mem::take(&mut record.sums) } else { Vec::new() };
-            *record = Record { generation: it.generation, opened: now, sums: vec![0; it.values.len()], ..Record::default() };
+            *record =
+                Record { generation: it.generation, opened: now, sums: vec![0; it.values.len()], ..Record::default() };
             record.sums.iter_mut().zip(old).for_each(|(sum, old)| *sum = old);
         }
         record.touched = if defect == Defect::AgesFromOpening { record.opened } else { now };
