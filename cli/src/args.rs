@@ -630,8 +630,8 @@ switch, each of which sends one message. docs/soar.md has the definitions.\n\
 Exit codes: 0 placed; 2 invalid tree or flag (the message names it).";
 
 const PLACE_ATRO_EXITS: &str = "\
-Rates are in wire bits. \"optimal\": no wiring is faster; \"bound_bps\": upper bound of all wirings. docs/atro.md has the\n\
-definitions. Exit codes: 0 placed; 2 the request cannot be met, or a flag is invalid (the message has the reason).";
+Rates are in wire bits. \"optimal\": the rate is \"bound_bps\", the most of any wiring if \"proved\", else of all known\n\
+shapes (docs/atro.md). Exit codes: 0 placed; 2 the request cannot be met, or a flag is invalid (the message has the reason).";
 
 const VERIFY_EXITS: &str = "\
 Verdicts: \"holds\", within the horizon of verify.updates; \"fails\", with a counterexample that was replayed;\n\

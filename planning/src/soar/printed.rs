@@ -92,7 +92,8 @@ impl Tables {
         while let Some((v, l, mut i)) = open.pop() {
             let node = &self.nodes[v as usize];
             let (Some(blue), Some(red)) = (node.blue.last(), node.red.last()) else {
-                colours[v as usize] = i > 0 && tree.is_available(v);
+                // A blue leaf costs no more than a red one.
+                colours[v as usize] = i > 0 && tree.is_available(v) && of_root.takes_blue(v == root, 0.0, 1.0);
                 continue;
             };
             let at = |table: &[f64], i: usize| table[l * self.width + i];

@@ -189,7 +189,7 @@ settings! {
         strategy: String = "soar";
         /// How SOAR's tables are computed.
         method: bool = "pruned" of [("pruned", false, ""), ("as_printed", true, "")];
-        /// Colour of the destination.
+        /// Colour of the root switch, next to the destination.
         root: Root = "either" of (choices(Root::ALL));
         /// Maximum number of switches that aggregate.
         k: u32 = 16 in 0..=1_000_000;

@@ -7,7 +7,7 @@ use pktgen_core::registry::{Named, suggest};
 use pktgen_core::regular::check_regular;
 use pktgen_core::seed::Seed;
 use pktgen_core::tree::make::{Rates, binary};
-use pktgen_core::tree::{Tree, file};
+use pktgen_core::tree::{LOAD_MAX, Tree, file};
 use pktgen_core::units::Rate;
 use pktgen_core::{Error, Result};
 use pktgen_planning::soar::loads::Loads;
@@ -21,6 +21,8 @@ use crate::args::{MadeTree, PlaceSoar};
 use crate::schemas;
 use crate::ui::Ui;
 
+/// Workers of a plan, each of which has a host of its own.
+const PLANNED_MAX: u64 = 10_000_000;
 /// The rate of a link of rate 1 in plans: messages take their ρ in milliseconds if they have 125 kB.
 const UNIT: Rate = Rate::from_bps(1_000_000_000);
 
@@ -50,6 +52,12 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
         false => None,
     };
     if args.files.any() {
+        let workers: u64 = (0..tree.len() as u32).map(|v| tree.load(v)).sum();
+        if workers > PLANNED_MAX {
+            return Err(Error::config(format!(
+                "--plan: a plan has a host for each of up to {PLANNED_MAX} workers, and the tree has a load of {workers}; give smaller loads"
+            )));
+        }
         args.files.write(&tree.plan("soar", &best.blue, UNIT), ui)?;
     }
     if ui.json() {
@@ -171,6 +179,13 @@ fn workloads(path: &Path, tree: &Tree) -> Result<Vec<Vec<u64>>> {
                 ))
             })?;
             own[v as usize] = load;
+        }
+        let total: u128 = own.iter().map(|load| u128::from(*load)).sum();
+        if total > u128::from(LOAD_MAX) {
+            return Err(Error::config(format!(
+                "--workloads {}: workload {number} has a load of {total} in all; at most {LOAD_MAX} are supported",
+                path.display()
+            )));
         }
         Ok(own)
     };

@@ -18,7 +18,7 @@ pub const ROOT: u32 = u32::MAX;
 const HOST_BPS: u64 = 100_000_000_000;
 
 /// Most messages in all: up to here whole numbers are exact as f64.
-const LOAD_MAX: u64 = 1 << 53;
+pub const LOAD_MAX: u64 = 1 << 53;
 
 /// A switch as it is written down.
 #[derive(Debug, Clone, PartialEq)]
