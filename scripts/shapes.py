@@ -99,6 +99,17 @@ def group_ages(rows, variant, flow, group):
     return [medians[f"aom_mean/{flow}/{group}"] / 1e6 for _, medians in at]
 
 
+def narrows(flow):
+    """The groups' ages differ less with transmission control."""
+
+    def question(rows):
+        at = {labels["variant"]: abs(medians[f"aom_mean/{flow}/S2"] - medians[f"aom_mean/{flow}/S1"]) / 1e6 for labels, medians in rows
+              if labels["variant"] in ("Olaf", "Olaf_TC")}
+        return at["Olaf_TC"] < at["Olaf"], f"{at['Olaf']:.1f} to {at['Olaf_TC']:.1f} ms, per {flow}"
+
+    return question
+
+
 def falls(flow, group):
     def question(rows):
         ages = group_ages(rows, "Olaf_TC", flow, group)
@@ -226,12 +237,18 @@ def switchml_below(rows):
     return min(found.values()) < 1 and least == "deeplight", f"{found[least]:.4f} of PS-lite for {least}, the least"
 
 
-def grows_with_workers(rows):
-    answers = []
-    for at in groups(rows, "workload.workers", lambda labels: labels["variant"] == "PS-lite").values():
-        gains = [1 / at[workers]["throughput_ratio"] for workers in sorted(at, key=number)]
-        answers += [a < b for a, b in zip(gains, gains[1:])]
-    return tally(answers)
+def grows_with_workers(*others):
+    """Libra's lead over each of the others, from step to step."""
+
+    def question(rows):
+        answers = []
+        for at in groups(rows, "workload.workers", lambda labels: labels["variant"] in others).values():
+            gains = [1 / at[workers]["throughput_ratio"] for workers in sorted(at, key=number)]
+            answers += [a < b for a, b in zip(gains, gains[1:])]
+        holds, found = tally(answers)
+        return holds, f"over {' and '.join(others)} {found}"
+
+    return question
 
 
 def switchml_doubles(rows):
@@ -469,6 +486,8 @@ def skew_helps(rows):
 
 # Workers unlike each other, the reading that counts, and alike.
 TABLE_1 = ["olaf/table1-unlike", "olaf/table1"]
+# Made gradients, and traces: one that is looped, and one that was recorded.
+FIGURE_7 = ["olaf/figure7", "olaf/figure7-looped", "olaf/figure7-recorded"]
 # By the id of a claim: the configs that answer it, and the question. The first is the claim's own; more are variants.
 SHAPES = {
     "olaf/figure2/asynchronous-first": [("olaf/figure2", modes_in_order)],
@@ -478,8 +497,8 @@ SHAPES = {
     ],
     "olaf/section8/fifo-rate": [(config, rises("aom_mean/cluster", "topology.rate", "FIFO", down=True)) for config in TABLE_1],
     "olaf/section8/fifo-slots": [("olaf/slots", rises("aom_mean/cluster", "target.slots", "FIFO"))],
-    "olaf/figure7/above-1": [("olaf/figure7", speedup_above_1), ("olaf/figure7-looped", speedup_above_1)],
-    "olaf/figure7/grows": [("olaf/figure7", speedup_grows), ("olaf/figure7-looped", speedup_grows)],
+    "olaf/figure7/above-1": [(config, speedup_above_1) for config in FIGURE_7],
+    "olaf/figure7/grows": [(config, speedup_grows) for config in FIGURE_7],
     "olaf/figure8/rate": [("olaf/figure8", same_reward("update")), ("olaf/figure8", same_reward("packet"))],
     "olaf/figure8/order": [("olaf/figure8", olaf_above_fifo("update")), ("olaf/figure8", olaf_above_fifo("packet"))],
     "olaf/figure6/order": [(config, question) for question in [shifts_right, means_rise] for config in TABLE_1],
@@ -487,7 +506,7 @@ SHAPES = {
     "olaf/figure6/5/many": [(config, many_carry_several) for config in TABLE_1],
     "olaf/table2/olaf-tc/same": [("olaf/table2", same_for_both)],
     "olaf/table2/olaf-lower": [("olaf/table2", below("aom_mean/cluster", "Olaf", "FIFO"))],
-    "olaf/table3/tc-narrows": [("olaf/table3", below("aom_fairness/groups", "Olaf", "Olaf_TC"))],
+    "olaf/table3/tc-narrows": [("olaf/table3", narrows("cluster")), ("olaf/table3", narrows("worker"))],
     "olaf/figure10/fifo/s2": [("olaf/figure10", stays("FIFO", "cluster", "S2"))],
     "olaf/figure10/olaf-tc/s1": [("olaf/figure10", falls(flow, "S1")) for flow in ["cluster", "worker"]],
     "olaf/figure10/olaf-tc/s2": [("olaf/figure10", stays("Olaf_TC", flow, "S2")) for flow in ["cluster", "worker"]],
@@ -497,7 +516,10 @@ SHAPES = {
     "libra/figure16/packaging": [("libra/figure16", below("recirculations_sum", "heat, Algorithm 1", "heat, rank order"))],
     "libra/figure16/oa-above-se": [("libra/figure16", more_for_oa)],
     "libra/figure17/grows": [("libra/figure17", delay_grows)],
-    "libra/table2/integer/r2/low": [("libra/table2", below("sum_precision_exp_mean", "Integer", "Tables", [("study.data", ("bits",))]))],
+    "libra/table2/integer/r2/low": [
+        ("libra/table2", below("sum_precision_mean", "Integer", "Tables", [("study.data", ("uniform",))])),
+        ("libra/table2", below("sum_precision_exp_mean", "Integer", "Tables", [("study.data", ("bits",))])),
+    ],
     "trio/figure13/pool": [("trio/figure13", same_with_twice_the_pool)],
     "trio/figure13/trio-ideal": [("trio/figure13", near_ideal)],
     "trio/figure15/plateau": [("trio/figure15", plateau(" fitted")), ("trio/figure15", plateau(""))],
@@ -506,7 +528,7 @@ SHAPES = {
     "trio/figure16/window": [("trio/figure16", window_4096)],
     "libra/figure12/best": [("libra/figure12", libra_best)],
     "libra/figure12/switchml": [("libra/figure12", switchml_below)],
-    "libra/figure12/workers": [("libra/figure12", grows_with_workers)],
+    "libra/figure12/workers": [("libra/figure12", grows_with_workers("PS-lite", "SwitchML")), ("libra/figure12", grows_with_workers("PS-lite"))],
     "libra/figure13/switchml/doubles": [("libra/figure13", switchml_doubles)],
     "libra/figure14/limited": [("libra/figure14", limited("empirical")), ("libra/figure14", limited("fitted"))],
     "soar/figure6/best": [("soar/figure6", best(["SOAR"], 0))],

@@ -37,11 +37,13 @@ pub enum AgeOf {
     Oldest,
     /// The mean over the members, rounded down to a picosecond.
     Mean,
+    /// The newest member's for its cluster; for each worker its own update's.
+    Own,
 }
 
 impl AgeOf {
     /// All, the default first.
-    pub const ALL: [AgeOf; 3] = [AgeOf::Newest, AgeOf::Oldest, AgeOf::Mean];
+    pub const ALL: [AgeOf; 4] = [AgeOf::Newest, AgeOf::Oldest, AgeOf::Mean, AgeOf::Own];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -49,6 +51,7 @@ impl AgeOf {
             AgeOf::Newest => "newest",
             AgeOf::Oldest => "oldest",
             AgeOf::Mean => "mean",
+            AgeOf::Own => "own",
         }
     }
 
@@ -58,6 +61,7 @@ impl AgeOf {
             AgeOf::Newest => "an aggregate has the age of its newest member",
             AgeOf::Oldest => "an aggregate has the age of its oldest member",
             AgeOf::Mean => "an aggregate has the mean age of its members",
+            AgeOf::Own => "as newest for clusters; a worker has the age of its own update in the aggregate",
         }
     }
 

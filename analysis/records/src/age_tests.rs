@@ -67,6 +67,20 @@ fn clusters_and_workers_of_a_run_by_hand() {
 }
 
 #[test]
+fn workers_have_the_age_of_the_aggregate_or_of_their_own_update() {
+    // Workers 1 and 2 generate at 0 and 4 µs; merged as 2, delivered at 10 µs. Worker 1 generates again at 20 µs.
+    let mut story = Story::new();
+    story.sent(1, 0, Some(0), 3).sent(2, 4_000_000, Some(4_000_000), 3).sent_seq(1, 1, 20_000_000, None, 3);
+    story.queued(1, 0, 1).merged(2, 0, 1, 2).received(10_000_000, 2, 4_000_000, 2);
+    let fates = Fates::resolve(&story.records);
+    let ages = |age_of| Ages::compute(&story.records, |row| fates.members_of(row), age_of).unwrap();
+    let (newest, own) = (ages(AgeOf::Newest), ages(AgeOf::Own));
+    // From 0 to 10 µs and from 6 to 16, or from 0 to 20.
+    assert_eq!((newest.workers[0].mean_ns, own.workers[0].mean_ns), (Some(8000.0), Some(10_000.0)));
+    assert_eq!((&newest.workers[1], &newest.clusters), (&own.workers[1], &own.clusters));
+}
+
+#[test]
 fn choices_have_names() {
     assert!(AgeOf::ALL.iter().all(|choice| AgeOf::named(choice.name(), "--age-of").unwrap() == *choice));
     let fault = AgeOf::named("oldst", "--age-of").unwrap_err().to_string();

@@ -90,7 +90,7 @@ settings! {
         /// Difference of rewards above which updates are not comparable.
         reward_threshold: f64 = 1.5 in 0.0.., "a threshold is not negative";
         /// Time for which a cluster counts as active after an arrival. §5 says "currently" without a figure: a second
-        /// is a hundred times the longest interval between updates of the paper's testbed.
+        /// is our choice, three of the longest intervals between updates of §8.3.
         active_window: Window = "1s";
         /// Which reward a merged update carries.
         merged_reward: MergedReward = "mean" of [

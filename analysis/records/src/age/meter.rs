@@ -258,9 +258,9 @@ impl Meters {
         if let Some(flow) = cluster {
             flow.deliver(packet.t, generation);
         }
-        for (worker, _) in members {
+        for (worker, own) in members {
             if let Some(flow) = self.workers.get(worker) {
-                flow.deliver(packet.t, generation);
+                flow.deliver(packet.t, if self.age_of == AgeOf::Own { own } else { generation });
             }
         }
     }

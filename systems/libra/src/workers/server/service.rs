@@ -7,7 +7,7 @@ use pktgen_core::units::Span;
 
 /// Pairs per second of a server. A parameter, not in the paper: one thread looks up some 10⁷ keys per second in a hash table
 /// (our guess), and this is ten of them. A machine of the testbed has 64 cores (LIBRA §5.1): 64 of them are the most, and
-/// what `configs/libra/figure12.toml` takes, since it meets §5.2; a link of 100 Gbit/s brings 10⁹ pairs.
+/// what `configs/libra/figure18.toml` takes. Figures 12 to 14 are fitted with 2.5 of them; a link of 100 Gbit/s brings 10⁹ pairs.
 const RATE: i64 = 100_000_000;
 
 settings! {
