@@ -129,7 +129,7 @@ pub(crate) fn drafts(old: &Side, new: &Side, paired: &Paired, rules: &Rules) -> 
     let mut drafts = Vec::new();
     for rule in &rules.rules {
         let unit = new.sweep.units.get(&rule.metric).or_else(|| old.sweep.units.get(&rule.metric));
-        let has = |pair: &&Pair| [pair.0, pair.1].iter().any(|run| run.scalars.contains_key(rule.metric.as_str()));
+        let has = |pair: &&Pair| [pair.0, pair.1].iter().any(|run| run.value(&rule.metric).is_some());
         let present: Vec<_> = paired.points.iter().filter(|(_, pairs)| pairs.iter().any(|pair| has(&pair))).collect();
         if present.is_empty() && !rules.built_in {
             drafts.push(Draft::absent(rule));
@@ -152,7 +152,7 @@ impl Draft {
 
     fn new(rule: &Rule, unit: &str, labels: &Labels, pairs: &[Pair]) -> Result<Draft> {
         let band = rule.band(unit)?;
-        let value = |run: &pktgen_report::sweep::data::RunSummary| run.scalars.get(rule.metric.as_str()).copied();
+        let value = |run: &pktgen_report::sweep::data::RunSummary| run.value(&rule.metric);
         let both: Vec<(f64, f64)> = pairs.iter().filter_map(|(old, new)| value(old).zip(value(new))).collect();
         let exact = rule.metric != TIME && pairs.iter().all(|(old, new)| old.exact && new.exact);
         let differences = Differences::of(&both, band).exactly(exact);

@@ -42,6 +42,7 @@ pub use rank::{Ranking, Standing};
 pub use rules::{Direction, Rule, Rules};
 
 use judge::overall;
+use pktgen_report::cautions;
 use pktgen_report::check::known_keys;
 use pktgen_report::made::RunProvenance;
 use pktgen_report::sweep::data::SweepData;
@@ -73,6 +74,8 @@ pub struct Implementation {
     pub runs: usize,
     /// Those of them that are invalid, with their reasons.
     pub invalid: Vec<String>,
+    /// What comes before any number of them, in sentences: cautions, files that nothing vouches for, planned runs that are missing.
+    pub cautions: Vec<String>,
     /// What made them, when, where and how.
     pub made: RunProvenance,
 }
@@ -259,6 +262,7 @@ impl Implementation {
             experiment: side.sweep.manifest.experiment.clone(),
             runs: runs.len(),
             invalid: runs.iter().filter(|run| !run.validity.is_valid()).map(said).collect(),
+            cautions: cautions(&side.sweep),
             made: RunProvenance::of(&side.sweep),
         }
     }

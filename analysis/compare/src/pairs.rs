@@ -36,6 +36,8 @@ pub struct Pairing {
     pub across: Option<[String; 2]>,
     /// Pairs whose workload was not the same.
     pub other_workload: usize,
+    /// Pairs whose topologies are of plans that differ.
+    pub other_network: usize,
 }
 
 /// Old and new run.
@@ -118,12 +120,15 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
             continue;
         };
         said.other_workload += usize::from(partner.workload != run.workload);
+        said.other_network += usize::from(partner.network != run.network);
         said.pairs += 1;
         match points.iter_mut().find(|(labels, _)| *labels == key.0) {
             Some((_, pairs)) => pairs.push((partner, run)),
             None => points.push((key.0, vec![(partner, run)])),
         }
     }
+    // Samples of pairs are drawn by place: the same runs have the same interval, however their folders are read.
+    points.iter_mut().for_each(|(_, pairs)| pairs.sort_by_key(|(_, run)| run.seed));
     said.unpaired.extend(olds.values().map(|run| lonely(old, run, new)));
     said.points = points.len();
     let left = |run: &RunSummary| !run.validity.is_valid() || is_steered(run);

@@ -96,13 +96,13 @@ fn common(sides: &[Side], metric: &str, across: bool) -> Vec<(Labels, Vec<Seeds>
     let mut points: Vec<(Labels, Vec<Seeds>)> = Vec::new();
     for (i, side) in sides.iter().enumerate() {
         for run in side.sweep.runs.iter().filter(|run| run.validity.is_valid() && !is_steered(run)) {
-            let Some(value) = run.scalars.get(metric) else { continue };
+            let Some(value) = run.value(metric) else { continue };
             let labels = place(run, across);
             let at = points.iter().position(|(known, _)| *known == labels).unwrap_or_else(|| {
                 points.push((labels, vec![Seeds::new(); sides.len()]));
                 points.len() - 1
             });
-            points[at].1[i].entry(run.seed).or_insert(*value);
+            points[at].1[i].entry(run.seed).or_insert(value);
         }
     }
     for (_, sides) in &mut points {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pktgen_core::config::Document;
 use pktgen_core::seed::mix;
 
-use super::pairs::Paired;
+use super::pairs::{Paired, Pairing};
 
 /// Sections and keys that say nothing of what was run.
 const ASIDE: [&str; 8] = ["name", "about", "seed", "sweep.", "metrics.", "report.", "paper.", "verify."];
@@ -70,13 +70,20 @@ pub(super) fn of_pairs(paired: &Paired) -> Option<Vec<String>> {
     (all > 0).then(|| changes.into_iter().map(told).collect())
 }
 
-/// The same as a sentence.
-pub(super) fn sentence(old: &str, new: &str, differences: Option<&[String]>) -> String {
+/// The same as a sentence, with what configurations refer to and do not contain: files of traces and of plans.
+pub(super) fn sentence(old: &str, new: &str, differences: Option<&[String]>, pairing: &Pairing) -> String {
+    let Pairing { pairs, other_workload, other_network, .. } = pairing;
+    let files = [("the workload or schedule", other_workload), ("the plan of the network", other_network)];
+    let others = files.iter().filter(|(_, differ)| **differ > 0);
+    let others: Vec<_> =
+        others.map(|(what, differ)| format!("{what} is another in {differ} of {pairs} pairs")).collect();
     let what = match differences {
         None => "not recorded".to_owned(),
-        Some([]) => "the same".to_owned(),
+        Some([]) if others.is_empty() => "the same".to_owned(),
+        Some([]) => "no key differs".to_owned(),
         Some(all) => all.join("; "),
     };
+    let what = [what].into_iter().chain(others).collect::<Vec<_>>().join("; ");
     format!("Configurations of {old} and {new}: {what}.")
 }
 
@@ -94,7 +101,10 @@ mod tests {
         assert_eq!(differences(old, old), Some(Vec::new()));
         assert!(identity(old) != identity(new) && identity(old) == identity(&old.replace("seed = 1", "seed = 7")));
         assert_eq!((differences("", old), differences("= 1", old)), (None, None));
-        assert_eq!(sentence("a", "b", Some(&[])), "Configurations of a and b: the same.");
-        assert_eq!(sentence("a", "b", None), "Configurations of a and b: not recorded.");
+        assert_eq!(sentence("a", "b", Some(&[]), &Pairing::default()), "Configurations of a and b: the same.");
+        let other = Pairing { pairs: 4, other_network: 4, ..Pairing::default() };
+        let wanted = "Configurations of a and b: no key differs; the plan of the network is another in 4 of 4 pairs.";
+        assert_eq!(sentence("a", "b", Some(&[]), &other), wanted);
+        assert_eq!(sentence("a", "b", None, &Pairing::default()), "Configurations of a and b: not recorded.");
     }
 }

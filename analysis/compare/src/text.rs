@@ -10,7 +10,7 @@ use pktgen_records::stats::{Estimate, Interval, too_few};
 use pktgen_report::answer::setting;
 use pktgen_report::sweep::data::{Labels, VARIANT};
 
-use super::{Comparison, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Versus, settings};
+use super::{Comparison, Implementation, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Versus, settings};
 
 /// Most judgements that the terminal lists.
 const LISTED_MAX: usize = 40;
@@ -25,7 +25,10 @@ pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
             "INVALID: {invalid} of {all} runs are invalid and were left out; do not rely on what follows before reading why."
         ),
     }];
-    let differences = |one: &Versus| settings::sentence(&one.old, &one.new, one.differences.as_deref());
+    let cautions =
+        |one: &Implementation| one.cautions.iter().map(|text| format!("{}: {text}", one.name)).collect::<Vec<_>>();
+    lines.extend(comparison.implementations.iter().flat_map(cautions));
+    let differences = |one: &Versus| settings::sentence(&one.old, &one.new, one.differences.as_deref(), &one.pairing);
     lines.extend(comparison.versus.iter().map(differences));
     if comparison.outcome.is_some() {
         lines.extend(comparison.versus.iter().map(verdict));

@@ -16,6 +16,7 @@ use std::thread;
 
 use pktgen_core::record::digest::manifest_digest;
 use pktgen_core::record::{Fault, MANIFEST_VERSION, Manifest, ReportPlan, SweepManifest, SweepRun, Validity};
+use pktgen_core::seed::mix;
 use pktgen_core::study::TIME;
 use pktgen_core::{Error, Result};
 use pktgen_records::fates::is_update;
@@ -30,7 +31,7 @@ use crate::picture::keep;
 use crate::picture::states;
 use crate::sweep::kept::Depth;
 use crate::{baseline, group};
-use data::{GoalSummary, Labels, PointSummary, RunMade, RunSummary, SweepData, without_variant};
+use data::{GoalSummary, Labels, PointSummary, RunMade, RunSummary, SweepData, with_all_reasons, without_variant};
 use gather::gathered;
 
 impl SweepData {
@@ -71,6 +72,7 @@ impl SweepData {
         let mut units = keys.into_inner().unwrap_or_else(PoisonError::into_inner).units();
         let readable = |(result, planned): (Result<_>, _)| result.unwrap_or_else(|fault| unreadable(planned, &fault));
         let mut runs: Vec<_> = results.into_iter().zip(&manifest.runs).map(readable).collect();
+        with_all_reasons(&mut runs);
         if let Some(baseline) = &manifest.report.baseline {
             baseline::compare(&mut runs, &mut units, baseline);
         }
@@ -283,6 +285,10 @@ fn summarise(
     summary.aggregation_cdf = series(&lines, "aggregation_cdf", "n", None);
     summary.clusters = clusters_of(&analysis);
     summary.workload = analysis.manifest.trace_hash.clone();
+    summary.network = analysis.manifest.planned.as_ref().and_then(|planned| {
+        let text = serde_json::to_string(&planned.plan).ok()?;
+        Some(text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte))))
+    });
     summary.exact = !analysis.manifest.uses_chance;
     summary.config = analysis.manifest.config.clone();
     summary.made = RunMade {

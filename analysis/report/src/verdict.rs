@@ -109,7 +109,7 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
         0 => format!("Valid: all {all} runs closed their balance and did what they were asked."),
         _ => format!("INVALID: {invalid} of {all} runs are invalid; do not use these numbers before reading why."),
     }];
-    lines.extend(doubts(&sweep.runs));
+    lines.extend(told(&sweep.runs, "Caution", |run| run.validity.cautions().collect()));
     lines.extend(sweep.manifest.shard.iter().map(|part| part.sentence(all)));
     let before = lines.len();
     let (compared_lines, worse) = against_baseline(sweep);
@@ -136,17 +136,27 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
     Verdict { valid: invalid == 0, worse, lines, compared: told }
 }
 
-/// What shows that something other than what was declared was measured: a sentence for each kind, of the first run that has it.
-fn doubts(runs: &[RunSummary]) -> Vec<String> {
+/// What comes before any number of these runs wherever they are shown: what shows that something other than what was declared was measured,
+/// files that nothing vouches for, planned runs that are missing.
+pub fn cautions(sweep: &SweepData) -> Vec<String> {
+    let mut all = told(&sweep.runs, "Caution", |run| run.validity.cautions().collect());
+    let unverified = |note: &&Note| matches!(note, Note::Unverified {} | Note::NotVerified {});
+    all.extend(told(&sweep.runs, "Note", |run| run.validity.notes.iter().filter(unverified).collect()));
+    all.extend(sweep.manifest.shard.iter().map(|part| part.sentence(sweep.runs.len())));
+    all
+}
+
+/// A sentence for each kind of these notes, of the first run that has it.
+fn told<'a>(runs: &'a [RunSummary], word: &str, notes: impl Fn(&'a RunSummary) -> Vec<&'a Note>) -> Vec<String> {
     let mut told: Vec<(&Note, usize)> = Vec::new();
-    for note in runs.iter().flat_map(|run| run.validity.cautions()) {
+    for note in runs.iter().flat_map(notes) {
         match told.iter_mut().find(|(known, _)| known.code() == note.code()) {
             Some((_, count)) => *count += 1,
             None => told.push((note, 1)),
         }
     }
     let all = runs.len();
-    told.into_iter().map(|(note, count)| format!("Caution, {count} of {all} runs: {note}.")).collect()
+    told.into_iter().map(|(note, count)| format!("{word}, {count} of {all} runs: {note}.")).collect()
 }
 
 /// One sentence per speedup and variant whose times could be compared with the baseline's.

@@ -1,6 +1,6 @@
 //! A sweep as data: what is kept of runs and points, and how they are named.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pktgen_core::record::{Published, SweepManifest, Validity};
@@ -44,6 +44,8 @@ pub struct RunSummary {
     pub study_keys: Vec<String>,
     /// What identifies its workload and schedule.
     pub workload: String,
+    /// What identifies the plan of its network; none without a plan.
+    pub network: Option<u64>,
     /// Nothing was left to chance, by its manifest: any seed gives these values.
     pub exact: bool,
     /// The resolved configuration.
@@ -56,6 +58,34 @@ pub struct RunSummary {
     pub user_metrics: Vec<UserMetric>,
     /// What some of its workers under transmission control knew and did, for plots.
     pub states: Vec<WorkerStates>,
+}
+
+/// Metrics with a line for each reason that there is: a run with the sum and without such a line has none of that reason.
+const BY_REASON: [&str; 1] = ["dropped"];
+
+impl RunSummary {
+    /// A value by the key of its line.
+    pub fn value(&self, key: &str) -> Option<f64> {
+        let own = self.scalars.get(key).copied();
+        own.or_else(|| {
+            let (sum, _) = key.split_once('/')?;
+            (BY_REASON.contains(&sum) && self.scalars.contains_key(sum)).then_some(0.0)
+        })
+    }
+}
+
+/// Gives runs the counts of reasons that others of them have and they have not.
+pub(crate) fn with_all_reasons(runs: &mut [RunSummary]) {
+    let is_of_reason = |key: &&Arc<str>| key.split_once('/').is_some_and(|(sum, _)| BY_REASON.contains(&sum));
+    let keys: BTreeSet<Arc<str>> =
+        runs.iter().flat_map(|run| run.scalars.keys().filter(is_of_reason).cloned()).collect();
+    for run in runs {
+        for key in &keys {
+            if let Some(value) = run.value(key) {
+                run.scalars.insert(key.clone(), value);
+            }
+        }
+    }
 }
 
 /// What made a run, when and where.
