@@ -65,15 +65,7 @@ pub(crate) fn look(evidence: &Evidence, on_links: LostOnLinks, found: &mut Vec<C
         found.push(CauseFound::new(&RESULTS_UNLIKE, Certainty::Certain, unlike.results, proofs));
     }
     let again = again.saturating_sub(unlike.map_or(0, |unlike| unlike.results));
-    if again > repeats {
-        let says = format!("{again} results came again, and {repeats} contributions had been repeated");
-        found.push(CauseFound::new(
-            &COPIES,
-            Certainty::Certain,
-            again - repeats,
-            vec![EvidenceItem::new("results.parquet", says)],
-        ));
-    }
+    found.extend(copies(evidence, again, repeats, workers));
     let most = of_worker.values().max().copied().unwrap_or(0);
     let without: Vec<_> = of_worker.iter().filter(|(_, n)| **n == 0).map(|(worker, _)| worker.to_string()).collect();
     if most >= FEW && !without.is_empty() {
@@ -96,6 +88,32 @@ pub(crate) fn look(evidence: &Evidence, on_links: LostOnLinks, found: &mut Vec<C
     let late = sent.packet.iter().zip(&sent.sent_ps).filter(|row| late(*row)).count() as u64;
     of_repeats(late, again.min(late), on_links, found);
     unmatched(evidence, workers, found);
+}
+
+/// Results that came `again` without a reason.
+fn copies(evidence: &Evidence, again: u64, repeats: u64, workers: u32) -> Option<CauseFound> {
+    // What comes behind a partial result opens its block anew (Trio-ML §5), which ages, too: a result again for every worker.
+    let late = late_contributions(evidence);
+    let without = again.saturating_sub(repeats + late * u64::from(workers));
+    (without > 0).then(|| {
+        let says = format!(
+            "{again} results came again; {repeats} contributions had been repeated, and {late} left after a result of their block had come"
+        );
+        CauseFound::new(&COPIES, Certainty::Certain, without, vec![EvidenceItem::new("results.parquet", says)])
+    })
+}
+
+/// Contributions that left when a result of their block had come to some worker.
+fn late_contributions(evidence: &Evidence) -> u64 {
+    let mut first: HashMap<u32, i64, Quick> = HashMap::default();
+    for (seq, t) in evidence.results.seq.iter().zip(&evidence.results.recv_ps) {
+        first.entry(*seq).and_modify(|known| *known = (*known).min(*t)).or_insert(*t);
+    }
+    let sent = evidence.sent.packet.iter().zip(&evidence.sent.sent_ps);
+    let is_late = |(packet, t): &(&PacketId, &Option<i64>)| {
+        packet.attempt() == 0 && t.is_some_and(|t| first.get(&packet.seq()).is_some_and(|first| t > *first))
+    };
+    sent.filter(is_late).count() as u64
 }
 
 /// Sums that came, and that no worker could take: they are not lost.

@@ -8,9 +8,9 @@ use pktgen_core::{Error, Result};
 use polars::prelude::PolarsError;
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Spanned, Statement as Parsed, TableFactor, TableWithJoins, Value, Visit, VisitMut, Visitor,
-    VisitorMut,
+    FunctionArguments, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByKind,
+    Query, Select, SelectItem, SetExpr, Spanned, Statement as Parsed, TableFactor, TableWithJoins, Value, Visit,
+    VisitMut, Visitor, VisitorMut, WindowType, visit_expressions,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
@@ -250,6 +250,7 @@ impl Visitor for Check<'_> {
         if select.into.is_some() {
             return ControlFlow::Break(at(select.span().start, "SELECT INTO is refused: nothing is written"));
         }
+        windows(select)?;
         select.from.iter().try_for_each(joins)
     }
 
@@ -307,6 +308,35 @@ impl Visitor for Check<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Averages of a window, which polars takes over all of its partition where it is ordered.
+const AVERAGES: [&str; 4] = ["AVG", "MEAN", "STD", "VAR"];
+
+/// Refuses windows that polars answers otherwise than SQL: beside GROUP BY, and running averages.
+fn windows(select: &Select) -> ControlFlow<Error> {
+    let groups = match &select.group_by {
+        GroupByExpr::All(_) => true,
+        GroupByExpr::Expressions(columns, _) => !columns.is_empty(),
+    };
+    visit_expressions(&select.projection, |expr: &Expr| {
+        let Expr::Function(Function { name, over: Some(window), .. }) = expr else { return ControlFlow::Continue(()) };
+        let refuse = |what: String| ControlFlow::Break(at(expr.span().start, what));
+        let ordered = match window {
+            WindowType::WindowSpec(spec) => !spec.order_by.is_empty(),
+            WindowType::NamedWindow(_) => true,
+        };
+        let name = name.to_string().to_uppercase();
+        if groups {
+            return refuse("window functions beside GROUP BY are refused: group in a subquery of FROM, and take windows of its rows".into());
+        }
+        if ordered && AVERAGES.iter().any(|average| name.starts_with(average)) {
+            return refuse(format!(
+                "a running {name} is refused: SUM(x) OVER (…) / COUNT(x) OVER (…) is a running average, and {name} OVER without ORDER BY that of all rows"
+            ));
+        }
+        ControlFlow::Continue(())
+    })
 }
 
 /// Refuses outer, semi and anti joins on more than equal columns: polars makes inner ones of them.

@@ -174,7 +174,7 @@ impl RoundProtocol for TrioMl {
 
     /// Of a permanent straggler (§5 "Advanced straggler mitigation"): workers go on as before.
     fn is_notice(&self, payload: &[u8]) -> bool {
-        Header::parse(payload).is_some_and(|header| header.age_op == format::STRAGGLER)
+        Header::parse(payload).is_some_and(|header| header.age_op == format::STRAGGLER && header.elements == 0)
     }
 
     fn delays(&self) -> &'static str {

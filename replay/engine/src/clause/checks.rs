@@ -18,12 +18,13 @@ pub const EDGES: [[i32; 2]; 8] = [
     [0, i32::MIN],
 ];
 
-/// Orders that are tried at most.
+/// Workers of which all orders are tried, and orders that are tried at most.
+const ALL_OF: usize = 4;
 const ORDERS: usize = 24;
 
 /// All orders of so many workers, or random ones if there are too many.
 pub fn orders(probe: &mut ClauseProbe, workers: usize) -> Vec<Vec<usize>> {
-    if (1..=workers).product::<usize>() > ORDERS {
+    if workers > ALL_OF {
         let all: Vec<_> = (0..workers).collect();
         return (0..ORDERS).map(|_| probe.shuffled(&all)).collect();
     }

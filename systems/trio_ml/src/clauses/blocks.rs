@@ -1,7 +1,8 @@
 //! Clauses on what names a sum: block, generation and job; and on contributions that come again.
 
-use super::router::{Router, Spot, counts, has_sums, with_router};
+use super::router::{Router, Spot, counts, has_sums, timeout, with_router};
 use super::{BASE, alone};
+use pktgen_core::time::US;
 use pktgen_engine::clause::checks::wrapping_sum;
 use pktgen_engine::clause::{Clause, ProbeGround, ProbeResult};
 
@@ -26,7 +27,7 @@ pub(super) static CLAUSES: &[Clause] = &[
     Clause {
         id: "trio-ml-window",
         title: "a window of blocks may be under way",
-        rule: "The device holds the blocks of a window until their last contributions come (§4); of windows above 256 blocks, 256.",
+        rule: "The device holds the blocks of a window until their last contributions come (§4); of larger windows 256 blocks, and no more than arrive within an eighth of the timeout at 1 µs each.",
         precondition: "two workers or more",
         exempt: alone,
         stimulus: "contributions of all workers but one to all blocks of a window; then the last one's",
@@ -109,6 +110,10 @@ fn apart(router: &mut Router) -> ProbeResult<()> {
 fn window(router: &mut Router) -> ProbeResult<()> {
     let number = |key| router.probe.ground.number(key).and_then(|n| usize::try_from(n).ok()).unwrap_or(WINDOW);
     let count = number("endpoint.window").min(number("target.block_cnt_max")).clamp(1, WINDOW);
+    // All contributions must be there before the first block can age.
+    let in_time =
+        timeout(router.probe.ground).map_or(WINDOW, |timeout| (timeout / 8 / US) as usize / router.workers.len());
+    let count = count.min(in_time.max(1));
     let spots: Vec<_> = (0..count).map(|_| router.begin()).collect();
     let (others, last) = router.any_order_and_last();
     let parts: Vec<_> = spots.iter().map(|_| router.parts()).collect();

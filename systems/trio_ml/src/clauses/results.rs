@@ -1,6 +1,6 @@
 //! Clauses on results: who gets them, and what they say of themselves.
 
-use super::router::{Answer, Router, counts, with_router};
+use super::router::{Answer, Router, Spot, counts, with_router};
 use super::{BASE, alone};
 use crate::format::{HEADER, PORT};
 use pktgen_engine::clause::checks::{dotted, headers_fit, same, station};
@@ -144,11 +144,15 @@ fn complete(router: &mut Router) -> ProbeResult<()> {
 
 fn addresses(router: &mut Router) -> ProbeResult<()> {
     let (spot, answers) = router.whole()?;
-    for answer in &answers {
-        same(&spot, "source address of the result", dotted(SERVER_IP), dotted(answer.from.0))?;
-        same(&spot, "destination port of the result", PORT, answer.to.1)?;
-    }
-    Ok(())
+    is_well_addressed(&answers, &spot)
+}
+
+/// Addresses and ports are the device's and the workers'.
+pub(super) fn is_well_addressed(answers: &[Answer], spot: &Spot) -> ProbeResult<()> {
+    answers.iter().try_for_each(|answer| {
+        same(spot, "source address of the result", dotted(SERVER_IP), dotted(answer.from.0))?;
+        same(spot, "destination port of the result", PORT, answer.to.1)
+    })
 }
 
 fn headers(router: &mut Router) -> ProbeResult<()> {
@@ -171,10 +175,14 @@ fn headers(router: &mut Router) -> ProbeResult<()> {
 
 fn ethernet(router: &mut Router) -> ProbeResult<()> {
     let (spot, answers) = router.whole()?;
-    for answer in &answers {
+    has_right_stations(&answers, &spot)
+}
+
+/// Ethernet addresses are those of the device and of who it goes to.
+pub(super) fn has_right_stations(answers: &[Answer], spot: &Spot) -> ProbeResult<()> {
+    answers.iter().try_for_each(|answer| {
         let (to, from) = answer.frame.bytes[..12].split_at(6);
-        same(&spot, "Ethernet destination of the result", station(&mac_of(answer.to.0)), station(to))?;
-        same(&spot, "Ethernet source of the result", station(&mac_of(SERVER_IP)), station(from))?;
-    }
-    Ok(())
+        same(spot, "Ethernet destination of the result", station(&mac_of(answer.to.0)), station(to))?;
+        same(spot, "Ethernet source of the result", station(&mac_of(SERVER_IP)), station(from))
+    })
 }

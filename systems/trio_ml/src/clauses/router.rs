@@ -19,7 +19,7 @@ const FRAME_MIN: usize = 60;
 /// In a probe's memory beside the next block of each job: an earlier probe may have left blocks under way.
 const UNFINISHED: u64 = u64::MAX;
 /// What a device may take for a partial result beyond the timeouts.
-const SLACK: Time = 3 * MS;
+const SLACK: Time = MS / 2;
 
 /// A block of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -264,12 +264,8 @@ impl<'p, 'a> Router<'p, 'a> {
 
     /// The copies of the result of this block, to which all have contributed.
     pub(super) fn results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
-        let mut answers = self.answers()?;
-        answers.retain(|answer| answer.is_of(spot));
-        if answers.is_empty() {
-            return Err(ClauseBreach::stop(format!("{spot}: results"), "a result", "none"));
-        }
-        Ok(answers)
+        let answers = self.answers()?;
+        own(answers, spot, "a result", || "none".to_owned())
     }
 
     /// The same while other blocks are under way.
@@ -331,16 +327,23 @@ impl<'p, 'a> Router<'p, 'a> {
         frames.extend(self.probe.pass(timeout / 4)?);
         self.since = None;
         let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
-        let own: Vec<_> = answers.into_iter().filter(|answer| answer.is_of(spot)).collect();
-        let Some(first) = own.iter().map(|answer| answer.frame.t).min() else {
-            let expected = format!("a partial result within {}", Span::from_ps(2 * timeout));
-            return Err(ClauseBreach::stop(
-                format!("{spot}: results of a block that lacks a worker"),
-                expected,
-                format!("none within {}", Span::from_ps(waited)),
-            ));
-        };
+        let expected = format!("a partial result within {}", Span::from_ps(2 * timeout));
+        let own = own(answers, spot, &expected, || format!("none within {}", Span::from_ps(waited)))?;
+        let first = own.iter().map(|answer| answer.frame.t).min().unwrap_or(before);
         Ok((own, (first - sent).max(0), first - before))
+    }
+
+    /// Blocks age that lack workers: the partial results of each, which must come before `most` timeouts are over.
+    pub(super) fn all_aged(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Vec<Answer>>> {
+        let timeout = timeout(self.probe.ground).unwrap_or(MS);
+        let frames = self.probe.pass(3 * timeout + self.probe.ground.patience)?;
+        self.since = None;
+        let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
+        let of = |spot: &Spot| {
+            let all: Vec<_> = answers.iter().filter(|answer| answer.is_of(spot)).cloned().collect();
+            own(all, spot, "a partial result", || format!("none among {} results", answers.len()))
+        };
+        spots.iter().map(of).collect()
     }
 
     /// A partial result came when it had to: not before the timeout, nor after twice as long (§5).
@@ -390,6 +393,25 @@ impl<'p, 'a> Router<'p, 'a> {
             )),
         }
     }
+}
+
+/// The results of this block, which must be among these.
+fn own(all: Vec<Answer>, spot: &Spot, expected: &str, none: impl FnOnce() -> String) -> ProbeResult<Vec<Answer>> {
+    let observed = match all.first() {
+        None => none(),
+        Some(Answer { header, .. }) => format!(
+            "{} of other blocks, the first of job {}, block {}, generation {}",
+            all.len(),
+            header.job,
+            header.block,
+            header.generation
+        ),
+    };
+    let own: Vec<_> = all.into_iter().filter(|answer| answer.is_of(spot)).collect();
+    if own.is_empty() {
+        return Err(ClauseBreach::stop(format!("{spot}: results"), expected, observed));
+    }
+    Ok(own)
 }
 
 /// Every copy has these sums.

@@ -1,12 +1,17 @@
 //! Clauses on blocks that lack a worker: when they age, and what then leaves (§5).
 
-use pktgen_core::time::Time;
+use pktgen_core::time::{Time, US};
 use pktgen_core::units::Span;
 
-use super::router::{Router, counts, has_sums, timeout, with_router};
+use super::results::{has_right_stations, is_well_addressed};
+use super::router::{Router, Spot, counts, has_sums, timeout, with_router};
 use super::{BASE, alone};
-use pktgen_engine::clause::checks::wrapping_sum;
+use crate::format::HEADER;
+use pktgen_engine::clause::checks::{headers_fit, same, wrapping_sum};
 use pktgen_engine::clause::{Clause, ClauseBreach, ProbeGround, ProbeResult, ProbeStop};
+
+/// Blocks that age together.
+const BLOCKS: usize = 16;
 
 /// What these clauses have in common.
 const AGING: Clause = Clause {
@@ -23,7 +28,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a block that lacks a worker ages in time",
         rule: "A block that no packet touched for the timeout ages: its partial result leaves one to two timeouts behind the last contribution (§5, Figure 14).",
         stimulus: "contributions of all workers but one",
-        oracle: "a result of the block, one to two timeouts later; a tenth of a timeout and 3 ms more are the chip's",
+        oracle: "a result of the block, one to two timeouts later; a tenth of a timeout and half a millisecond more are the chip's",
         probe: |probe| with_router(probe, in_time),
         ..AGING
     },
@@ -31,17 +36,17 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "trio-ml-partial",
         title: "a partial result says what it lacks",
         rule: "The result of a block that aged has the sum of those that contributed, their number in src_cnt, degraded 1 and age_op 1 (§5).",
-        stimulus: "contributions of one to all but one of the workers",
-        oracle: "32-bit sums made by the certifier; that number, 1 and 1",
+        stimulus: "at a random moment, contributions of one to all but one of the workers to each of up to 16 blocks anywhere in 32 bits, in random order",
+        oracle: "for each block 32-bit sums made by the certifier; that number, 1 and 1",
         probe: |probe| with_router(probe, partial),
         ..AGING
     },
     Clause {
         id: "trio-ml-partial-receivers",
-        title: "a partial result goes to every worker",
-        rule: "A partial result goes where a whole one would: once to each worker of the job, the straggler too (§5).",
+        title: "a partial result goes to every worker, in right headers",
+        rule: "A partial result goes where a whole one would: once to each worker of the job, the straggler too (§5). Its headers are as right as those of a whole one.",
         stimulus: "contributions of all workers but one",
-        oracle: "one copy for each worker of the job",
+        oracle: "one copy for each worker of the job; addresses of the experiment, headers made by the certifier; final as in the contributions",
         repeats: 2,
         probe: |probe| with_router(probe, receivers),
         ..AGING
@@ -107,24 +112,53 @@ fn in_time(router: &mut Router) -> ProbeResult<()> {
 }
 
 fn partial(router: &mut Router) -> ProbeResult<()> {
-    let spot = router.begin();
-    let (mut order, parts) = (router.any_order(), router.parts());
-    let workers = order.len();
-    order.truncate(1 + router.probe.below(workers - 1));
-    router.send_all(&order, &spot, &parts)?;
-    let before = router.probe.now();
-    let (answers, ..) = router.aged(&spot, before)?;
-    counts(&answers, &spot, order.len(), workers)?;
-    has_sums(&answers, &spot, &wrapping_sum(order.iter().map(|n| &parts[*n])))
+    let Some(timeout) = timeout(router.probe.ground) else { return Ok(()) };
+    // Timers visit a part of the blocks each, at its own time.
+    let moment = router.probe.below((timeout / US) as usize) as Time * US;
+    router.probe.pass(moment)?;
+    let workers = router.workers.len();
+    let most = router.probe.ground.number("target.block_cnt_max").map_or(BLOCKS, |most| (most as usize).min(BLOCKS));
+    let count = most.min((timeout / 8 / US) as usize / workers).max(1);
+    let (mut spots, mut parts, mut orders, mut all) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for at in 0..count {
+        let fresh = router.begin();
+        let mut order = router.any_order();
+        order.truncate(1 + router.probe.below(workers - 1));
+        all.extend(order.iter().map(|n| (at, *n)));
+        spots.push(Spot { block: router.probe.bits() & !0xffff | fresh.block, ..fresh });
+        parts.push(router.parts());
+        orders.push(order);
+    }
+    for (at, n) in router.probe.shuffled(&all) {
+        router.send(n, &spots[at], &parts[at][n])?;
+    }
+    let answers = router.all_aged(&spots)?;
+    for (at, answers) in answers.iter().enumerate() {
+        counts(answers, &spots[at], orders[at].len(), workers)?;
+        has_sums(answers, &spots[at], &wrapping_sum(orders[at].iter().map(|n| &parts[at][*n])))?;
+    }
+    Ok(())
 }
 
 fn receivers(router: &mut Router) -> ProbeResult<()> {
     let spot = router.begin();
     let ((others, _), parts) = (router.any_order_and_last(), router.parts());
-    router.send_all(&others, &spot, &parts)?;
+    for n in others {
+        let mut header = router.header(n, &spot, &parts[n]);
+        header.last = true;
+        let frame = router.frame_with(n, &header, &parts[n]);
+        router.send_frame(n, &frame)?;
+    }
     let before = router.probe.now();
     let (answers, ..) = router.aged(&spot, before)?;
-    router.reaches(&answers, &spot)
+    router.reaches(&answers, &spot)?;
+    is_well_addressed(&answers, &spot)?;
+    has_right_stations(&answers, &spot)?;
+    for answer in &answers {
+        same(&spot, "final of the result", 1, u8::from(answer.header.last))?;
+        headers_fit(&spot, &answer.frame.bytes, HEADER + answer.sums.len() * 4)?;
+    }
+    Ok(())
 }
 
 fn touched(router: &mut Router) -> ProbeResult<()> {

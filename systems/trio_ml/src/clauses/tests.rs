@@ -60,6 +60,10 @@ enum Defect {
     AgedToOne,
     AgesFromOpening,
     AgedStays,
+    AgesEvenBlocks,
+    AgedLosesFinal,
+    AgedWrongStation,
+    AgedMixesSums,
     AnySource,
     AnyJob,
     TakesCount,
@@ -107,6 +111,10 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::AgedToOne, &["trio-ml-partial-receivers"]),
     (Defect::AgesFromOpening, &["trio-ml-touched"]),
     (Defect::AgedStays, &["trio-ml-after-aging"]),
+    (Defect::AgesEvenBlocks, &["trio-ml-partial"]),
+    (Defect::AgedMixesSums, &["trio-ml-partial"]),
+    (Defect::AgedLosesFinal, &["trio-ml-partial-receivers"]),
+    (Defect::AgedWrongStation, &["trio-ml-partial-receivers"]),
     (Defect::AnySource, &["trio-ml-unknown-source"]),
     (Defect::AnyJob, &["trio-ml-unknown-job"]),
     (Defect::TakesCount, &["trio-ml-represents"]),
@@ -137,6 +145,8 @@ struct Naive {
     records: BTreeMap<(u8, u32), Record>,
     out: Vec<(Time, u16, Vec<u8>)>,
     now: Time,
+    /// When a block aged last, and its sums.
+    aged: (Time, Vec<i32>),
 }
 
 /// A contribution as it was read.
@@ -243,9 +253,10 @@ impl Naive {
     }
 
     /// When a record ages.
-    fn ages(&self, record: &Record) -> Time {
+    fn ages(&self, (_, block): (u8, u32), record: &Record) -> Time {
         match self.defect {
             _ if record.is_done || !self.timers => NEVER,
+            Defect::AgesEvenBlocks if block % 2 == 1 => NEVER,
             Defect::NeverAges => NEVER,
             Defect::AgesEarly => record.touched + TIMEOUT / 2,
             Defect::AgesLate => record.touched + 4 * TIMEOUT,
@@ -255,16 +266,22 @@ impl Naive {
 
     /// The first record that ages by this time does.
     fn age(&mut self, until: Time) -> bool {
-        let first = self.records.iter().map(|(key, record)| (self.ages(record), *key)).min();
+        let first = self.records.iter().map(|(key, record)| (self.ages(*key, record), *key)).min();
         let Some((t, key)) = first.filter(|(t, _)| *t <= until && *t != NEVER) else { return false };
         self.now = self.now.max(t);
         let stays = self.is(Defect::AgedStays);
         let Some(record) = self.records.get_mut(&key) else { return false };
-        let left = record.clone();
+        let mut left = record.clone();
         // What stays is under way for good.
         (record.is_done, record.touched) = (!stays, if stays { NEVER / 2 } else { record.touched });
         if stays {
             record.generation = record.generation.wrapping_add(1);
+        }
+        if self.is(Defect::AgedMixesSums) {
+            let (last, sums) = std::mem::replace(&mut self.aged, (t, left.sums.clone()));
+            if t - last < TIMEOUT && sums.len() == left.sums.len() {
+                left.sums = sums;
+            }
         }
         self.answer(t, key, &left, true);
         true
@@ -281,7 +298,7 @@ impl Naive {
         p[1..5].copy_from_slice(&if self.defect == Defect::ForgetsBlock { block ^ 1 } else { block }.to_be_bytes());
         let mark = aged && self.defect != Defect::AgedUnmarked;
         let degraded = aged && self.defect != Defect::AgedWhole || self.defect == Defect::AlwaysDegraded;
-        let last = record.last && self.defect != Defect::NeverFinal;
+        let last = record.last && self.defect != Defect::NeverFinal && !(aged && self.defect == Defect::AgedLosesFinal);
         p[5] = u8::from(mark) << 4 | u8::from(last) << 3 | u8::from(degraded) << 2;
         p[7] = match self.defect {
             Defect::CountsZero => 0,
@@ -300,6 +317,7 @@ impl Naive {
         match self.defect {
             Defect::WrongLength => bytes[39] = bytes[39].wrapping_sub(1),
             Defect::WrongStation => bytes[2] ^= 1,
+            Defect::AgedWrongStation if aged => bytes[2] ^= 1,
             _ => {}
         }
         set_ip_checksum(&mut bytes);
@@ -380,7 +398,7 @@ fn holds(clause: &Clause, router: &mut Naive, memory: &mut ProbeMemory, seed: u6
 }
 
 fn naive(defect: Defect) -> Naive {
-    Naive { defect, timers: true, records: BTreeMap::new(), out: Vec::new(), now: 0 }
+    Naive { defect, timers: true, records: BTreeMap::new(), out: Vec::new(), now: 0, aged: (-TIMEOUT, Vec::new()) }
 }
 
 /// The clauses that apply to a device with timers, or without.
