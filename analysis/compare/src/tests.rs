@@ -1,6 +1,6 @@
 //! Tests of whole comparisons, made of runs written by hand.
 
-use pktgen_core::record::{Fault, MANIFEST_VERSION, ReportPlan, SweepManifest, Validity};
+use pktgen_core::record::{Fault, MANIFEST_VERSION, Note, ReportPlan, SweepManifest, Validity};
 use pktgen_records::Options;
 use pktgen_report::sweep::data::{Labels, PointSummary, RunSummary};
 
@@ -134,6 +134,42 @@ fn what_differs_between_configurations_comes_first() {
     }
     assert_eq!(against(&of("old", 8), &of("new", 8)).lines[1], "Configurations of old and new: the same.");
     assert_eq!(against(&sweep("old", 1.0, 5), &of("new", 8)).lines[1], "Configurations of old and new: not recorded.");
+}
+
+#[test]
+fn cautions_of_the_runs_and_files_that_differ_come_before_the_verdict() {
+    let (old, mut new) = (sweep("old", 1.0, 5), sweep("new", 1.0, 5));
+    for run in &mut new.sweep.runs {
+        run.validity.notes.extend([Note::LimitDecided { share_percent: 95 }, Note::NotVerified {}]);
+        (run.config, run.network) = ("[target]\nslots = 8\n".to_owned(), Some(7));
+    }
+    let mut old = old;
+    old.sweep.runs.iter_mut().for_each(|run| run.config = "[target]\nslots = 8\n".to_owned());
+    let found = against(&old, &new);
+    assert!(found.lines[1].starts_with("new: Caution, 10 of 10 runs: transport.limit"), "{:?}", found.lines);
+    assert!(found.lines[2].starts_with("new: Note, 10 of 10 runs: its files were not compared"), "{:?}", found.lines);
+    let plans = "Configurations of old and new: no key differs; the plan of the network is another in 10 of 10 pairs.";
+    assert_eq!(found.lines[3], plans);
+    for form in ["html", "md", "json"] {
+        let text = found.render(form).unwrap().unwrap();
+        assert!(text.contains("Caution, 10 of 10 runs") && text.contains("the plan of the network"), "{form}");
+    }
+}
+
+#[test]
+fn a_run_without_drops_of_a_reason_has_none_of_it() {
+    let counted = |name: &str, drops: f64| {
+        let with = |seed: u64| {
+            let dropped = ("dropped", drops);
+            let own = [dropped, ("dropped/queue_full", drops)];
+            run("rate=1", seed, if drops > 0.0 { &own } else { &own[..1] })
+        };
+        side(name, (1..=6).map(with).collect())
+    };
+    let text = "[[rule]]\nmetric = \"dropped/queue_full\"\ndirection = \"lower\"\ntolerance = \"2%\"\n";
+    let rules = Rules::parse(text, "x").unwrap();
+    let found = Comparison::of(&[counted("old", 0.0), counted("new", 600.0)], Some(0), &rules).unwrap();
+    assert_eq!(found.outcome, Some(Outcome::Worse), "{:?}", found.lines);
 }
 
 #[test]

@@ -26,8 +26,6 @@ const LEAD: Time = 4 * MS;
 const SPEEDS: (f64, f64) = (1e-6, 1e6);
 /// The highest rate, in packets per second.
 const PPS_MAX: f64 = 1e9;
-/// The smallest rate, one frame in a thousand seconds: a pause is another command.
-const PPS_MIN: f64 = 1e-3;
 /// Changes that a run keeps.
 const CHANGES_MAX: usize = 1 << 20;
 
@@ -270,8 +268,8 @@ impl SteeredRun {
 
     /// The speed at which the schedule has this rate, if there is a schedule; refused where the rate is.
     fn speed_for(&self, pps: f64) -> Result<Option<f64>, String> {
-        if !(PPS_MIN..=PPS_MAX).contains(&pps) {
-            return Err(format!("a rate of {pps} packets/s; give one from {PPS_MIN} to {PPS_MAX:e}, or pause"));
+        if !(pps > 0.0 && pps <= PPS_MAX) {
+            return Err(format!("a rate of {pps} packets/s; give one above 0 and up to {PPS_MAX:e}, or pause"));
         }
         if !self.plan.paced {
             return Err(

@@ -204,7 +204,8 @@ impl Cap {
     #[inline]
     pub(crate) fn left(&mut self, frames: usize) {
         if self.rate > 0.0 && self.rate < f64::INFINITY {
-            self.next += (frames as f64 / (self.rate * PS)) as Time;
+            // A rate near 0 has its next frame beyond any run.
+            self.next = self.next.saturating_add((frames as f64 / (self.rate * PS)) as Time);
         }
     }
 

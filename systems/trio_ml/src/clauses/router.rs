@@ -265,7 +265,7 @@ impl<'p, 'a> Router<'p, 'a> {
     /// The copies of the result of this block, to which all have contributed.
     pub(super) fn results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
         let answers = self.answers()?;
-        own(answers, spot, "a result", || "none".to_owned())
+        own(&answers, spot, "a result", || "none".to_owned())
     }
 
     /// The same while other blocks are under way.
@@ -288,10 +288,7 @@ impl<'p, 'a> Router<'p, 'a> {
     pub(super) fn all_sums(&mut self, spots: &[Spot], parts: &[Vec<Vec<i32>>]) -> ProbeResult<()> {
         let answers = self.answers()?;
         for (spot, parts) in spots.iter().zip(parts) {
-            let own: Vec<_> = answers.iter().filter(|answer| answer.is_of(spot)).cloned().collect();
-            if own.is_empty() {
-                return Err(ClauseBreach::stop(format!("{spot}: results"), "a result", "none"));
-            }
+            let own = own(&answers, spot, "a result", || "none".to_owned())?;
             has_sums(&own, spot, &wrapping_sum(parts))?;
         }
         Ok(())
@@ -328,20 +325,19 @@ impl<'p, 'a> Router<'p, 'a> {
         self.since = None;
         let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
         let expected = format!("a partial result within {}", Span::from_ps(2 * timeout));
-        let own = own(answers, spot, &expected, || format!("none within {}", Span::from_ps(waited)))?;
+        let own = own(&answers, spot, &expected, || format!("none within {}", Span::from_ps(waited)))?;
         let first = own.iter().map(|answer| answer.frame.t).min().unwrap_or(before);
         Ok((own, (first - sent).max(0), first - before))
     }
 
-    /// Blocks age that lack workers: the partial results of each, which must come before `most` timeouts are over.
+    /// Blocks age that lack workers: the partial results of each.
     pub(super) fn all_aged(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Vec<Answer>>> {
         let timeout = timeout(self.probe.ground).unwrap_or(MS);
         let frames = self.probe.pass(3 * timeout + self.probe.ground.patience)?;
         self.since = None;
         let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
         let of = |spot: &Spot| {
-            let all: Vec<_> = answers.iter().filter(|answer| answer.is_of(spot)).cloned().collect();
-            own(all, spot, "a partial result", || format!("none among {} results", answers.len()))
+            own(&answers, spot, "a partial result", || format!("none within {}", Span::from_ps(3 * timeout)))
         };
         spots.iter().map(of).collect()
     }
@@ -396,7 +392,7 @@ impl<'p, 'a> Router<'p, 'a> {
 }
 
 /// The results of this block, which must be among these.
-fn own(all: Vec<Answer>, spot: &Spot, expected: &str, none: impl FnOnce() -> String) -> ProbeResult<Vec<Answer>> {
+fn own(all: &[Answer], spot: &Spot, expected: &str, none: impl FnOnce() -> String) -> ProbeResult<Vec<Answer>> {
     let observed = match all.first() {
         None => none(),
         Some(Answer { header, .. }) => format!(
@@ -407,7 +403,7 @@ fn own(all: Vec<Answer>, spot: &Spot, expected: &str, none: impl FnOnce() -> Str
             header.generation
         ),
     };
-    let own: Vec<_> = all.into_iter().filter(|answer| answer.is_of(spot)).collect();
+    let own: Vec<_> = all.iter().filter(|answer| answer.is_of(spot)).cloned().collect();
     if own.is_empty() {
         return Err(ClauseBreach::stop(format!("{spot}: results"), expected, observed));
     }
