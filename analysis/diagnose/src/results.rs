@@ -92,6 +92,9 @@ pub(crate) fn look(evidence: &Evidence, on_links: LostOnLinks, found: &mut Vec<C
 
 /// Results that came `again` without a reason.
 fn copies(evidence: &Evidence, again: u64, repeats: u64, workers: u32) -> Option<CauseFound> {
+    if again <= repeats {
+        return None;
+    }
     // What comes behind a partial result opens its block anew (Trio-ML §5), which ages, too: a result again for every worker.
     let late = late_contributions(evidence);
     let without = again.saturating_sub(repeats + late * u64::from(workers));

@@ -2,9 +2,9 @@
 
 use std::fmt::Display;
 
-use pktgen_wire::wire::frame::{Ip, has_udp_checksum, set_ip_checksum, set_udp_checksum};
+use pktgen_wire::wire::frame::{Ip, has_udp_checksum, set_ip_checksum, set_udp_checksum, worker_ip};
 
-use super::{ClauseBreach, ClauseProbe, ProbeResult, ProbeStop};
+use super::{ClauseBreach, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
 
 /// What adds up to other numbers where registers saturate or are wider than 32 bits.
 pub const EDGES: [[i32; 2]; 8] = [
@@ -16,6 +16,18 @@ pub const EDGES: [[i32; 2]; 8] = [
     [i32::MIN, i32::MIN],
     [i32::MAX, i32::MIN],
     [0, i32::MIN],
+];
+
+/// Bytes that make a frame of UDP over IPv4 another one, and their places: Ethernet type; version and header length; protocol.
+const NOT_UDP: &[(usize, &[u8])] = &[
+    (12, &[0x07, 0x00]),
+    (12, &[0x86, 0xdd]),
+    (14, &[0x44]),
+    (14, &[0x46]),
+    (14, &[0x65]),
+    (23, &[1]),
+    (23, &[6]),
+    (23, &[136]),
 ];
 
 /// Workers of which all orders are tried, and orders that are tried at most.
@@ -63,6 +75,39 @@ pub fn same_sums(at: &dyn Display, number: &str, expected: &[i32], observed: &[i
         Some(i) => same(at, &format!("{number} {i} of the result"), expected[i], observed[i]),
         None => Ok(()),
     }
+}
+
+/// What workers are to get: exactly one copy at each one's port, to its address or to that of `group`; and nobody else gets one. Copies are
+/// the addresses that they go to and the ports that they left.
+pub fn one_copy_each(
+    at: &dyn Display,
+    ground: &ProbeGround,
+    workers: &[u32],
+    group: Option<Ip>,
+    copies: &[(Ip, u16)],
+) -> ProbeResult<()> {
+    let meant = |(to, port): &(Ip, u16), worker: u32| {
+        let own = ground.port_of.get(worker as usize).copied().unwrap_or_default();
+        (*to == worker_ip(worker) || group == Some(*to)) && *port == own
+    };
+    for &worker in workers {
+        let count = copies.iter().filter(|copy| meant(copy, worker)).count();
+        same(at, &format!("copies for worker {worker}"), 1, count)?;
+    }
+    match copies.iter().find(|copy| !workers.iter().any(|worker| meant(copy, *worker))) {
+        None => Ok(()),
+        Some((to, port)) => same(at, &format!("a copy to {} at port {port}", dotted(*to)), "none", "one"),
+    }
+}
+
+/// Frames, each with one of the values that make it none of UDP over IPv4.
+pub fn not_udp(mut make: impl FnMut() -> Vec<u8>) -> impl Iterator<Item = Vec<u8>> {
+    NOT_UDP.iter().map(move |(at, bytes)| {
+        let mut frame = make();
+        frame[*at..at + bytes.len()].copy_from_slice(bytes);
+        set_ip_checksum(&mut frame);
+        frame
+    })
 }
 
 /// An IPv4 address in words.

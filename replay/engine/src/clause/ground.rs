@@ -60,6 +60,21 @@ impl ProbeGround {
         all.filter(|(_, own)| **own == cluster).map(|(worker, _)| worker as u32).collect()
     }
 
+    /// Why a clause that takes two workers of a job does not apply.
+    pub fn alone(&self) -> Option<String> {
+        (self.of_first_job() < 2).then(|| "the first job has one worker".to_owned())
+    }
+
+    /// Why a clause that takes two jobs does not apply.
+    pub fn one_job(&self) -> Option<String> {
+        self.alone().or_else(|| (self.clusters().len() < 2).then(|| "the experiment has one job".to_owned()))
+    }
+
+    /// Workers of the first cluster or job.
+    pub fn of_first_job(&self) -> usize {
+        self.clusters().first().map_or(0, |job| self.members(*job).len())
+    }
+
     /// The clusters or jobs that have workers.
     pub fn clusters(&self) -> Vec<u16> {
         let mut all: Vec<u16> = (0..self.workers.clusters() as u16).collect();

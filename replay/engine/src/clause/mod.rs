@@ -21,17 +21,6 @@ use pktgen_core::{Error, Result};
 pub const STRANGERS: u32 = 32;
 /// Bytes by which a frame of a clause may be longer than the largest of the experiment.
 pub const LONGER: usize = 64;
-/// Bytes that make a frame of UDP over IPv4 another one, and their places: Ethernet type; version and header length; protocol.
-pub const NOT_UDP: &[(usize, &[u8])] = &[
-    (12, &[0x07, 0x00]),
-    (12, &[0x86, 0xdd]),
-    (14, &[0x44]),
-    (14, &[0x46]),
-    (14, &[0x65]),
-    (23, &[1]),
-    (23, &[6]),
-    (23, &[136]),
-];
 
 /// A clause.
 #[derive(Debug)]

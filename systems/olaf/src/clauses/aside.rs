@@ -1,10 +1,8 @@
 //! Clauses on frames that are no updates: they are in no sum, and harm none that waits.
 
-use pktgen_wire::wire::frame::set_ip_checksum;
-
 use super::BASE;
 use super::card::{Card, Sent};
-use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, NOT_UDP, ProbeResult, STRANGERS};
+use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult, STRANGERS, checks};
 
 /// What these clauses have in common.
 const ASIDE: Clause = Clause {
@@ -99,13 +97,8 @@ fn unknown_source(probe: &mut ClauseProbe) -> ProbeResult<()> {
 
 fn not_udp(probe: &mut ClauseProbe) -> ProbeResult<()> {
     unharmed(probe, |card, members| {
-        NOT_UDP.iter().try_for_each(|(at, bytes)| {
-            let update = card.update(members[1]);
-            let mut frame = Card::frame(&update);
-            frame[*at..at + bytes.len()].copy_from_slice(bytes);
-            set_ip_checksum(&mut frame);
-            card.send_aside(members[1], &frame)
-        })
+        let frames: Vec<_> = checks::not_udp(|| Card::frame(&card.update(members[1]))).collect();
+        frames.iter().try_for_each(|frame| card.send_aside(members[1], frame))
     })
     .map(drop)
 }

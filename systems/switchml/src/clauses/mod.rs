@@ -11,7 +11,7 @@ mod switch;
 #[cfg(test)]
 mod tests;
 
-use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite, ProbeGround};
+use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite};
 
 /// The suite.
 pub(crate) static SUITE: ClauseSuite = ClauseSuite {
@@ -62,9 +62,3 @@ const BASE: Clause = Clause {
     probe: |_| Ok(()),
     measure: None,
 };
-
-/// A clause that takes two workers.
-fn alone(ground: &ProbeGround) -> Option<String> {
-    let first = switch::jobs(ground).first().map_or(0, |job| ground.members(*job).len());
-    (first < 2).then(|| "the first job has one worker".to_owned())
-}

@@ -1,8 +1,7 @@
 //! Clauses of performance: a closed loop that is paced (docs/certify.md, "Performance").
 
 use super::BASE;
-use super::slots::one_job;
-use pktgen_engine::clause::{Clause, LoadMeasure};
+use pktgen_engine::clause::{Clause, LoadMeasure, ProbeGround};
 
 /// What they have in common.
 const LOADED: Clause = Clause {
@@ -61,7 +60,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "what another job costs",
         rule: "Losses and latency of the first job at 50 % of the throughput, alone and while the second job offers twice the throughput.",
         precondition: "two jobs; switchml-throughput was measured in the same certificate",
-        exempt: one_job,
+        exempt: ProbeGround::one_job,
         stimulus: "trials of certify.trial, paced, without and with the second job",
         oracle: "every sum of the first job",
         error: "one trial each: a difference is what it is in these two",

@@ -1,10 +1,10 @@
 //! Clauses on frames that take part in no sum: of strangers, for slots that are not there, cut, of another kind.
 
+use super::BASE;
 use super::switch::{Part, Spot, Switch, has_no_result};
-use super::{BASE, alone};
 use crate::format::{HEADER, PORT, WORKER_PORT};
-use pktgen_engine::clause::{Clause, ClauseProbe, LONGER, NOT_UDP, ProbeGround, ProbeResult, STRANGERS};
-use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, set_ip_checksum, worker_ip};
+use pktgen_engine::clause::{Clause, ClauseProbe, LONGER, ProbeGround, ProbeResult, STRANGERS, checks};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, worker_ip};
 
 /// Slots that 14 bits name.
 const NAMED: i64 = 1 << 14;
@@ -14,7 +14,7 @@ const COUNTS: [usize; 6] = [0, 1, 32, 64, 128, 256];
 /// What these clauses have in common.
 const REFUSED: Clause = Clause {
     precondition: "two workers or more",
-    exempt: alone,
+    exempt: ProbeGround::alone,
     oracle: "no frame before the last contribution; then the sum of the right contributions",
     ..BASE
 };
@@ -98,7 +98,7 @@ pub(super) static CLAUSES: &[Clause] = &[
 ];
 
 fn whole_pool(ground: &ProbeGround) -> Option<String> {
-    alone(ground).or_else(|| match ground.number("target.pool") {
+    ground.alone().or_else(|| match ground.number("target.pool") {
         Some(pool) if pool < NAMED => None,
         pool => Some(format!("target.pool = {}", pool.map_or("unknown".to_owned(), |pool| pool.to_string()))),
     })
@@ -215,12 +215,7 @@ fn not_udp(probe: &mut ClauseProbe) -> ProbeResult<()> {
     switch.send_all(others, &spot, &parts)?;
     let worker = switch.workers[*last];
     let plain = switch.frame(worker, &spot, &other);
-    for (at, bytes) in NOT_UDP {
-        let mut frame = plain.clone();
-        frame[*at..at + bytes.len()].copy_from_slice(bytes);
-        set_ip_checksum(&mut frame);
-        switch.probe.send(worker, &frame)?;
-    }
+    checks::not_udp(|| plain.clone()).try_for_each(|frame| switch.probe.send(worker, &frame))?;
     let out = switch.probe.settle()?;
     has_no_result(&out, "frames that are no UDP over IPv4")?;
     switch.sums_to_last(*last, &spot, &parts)

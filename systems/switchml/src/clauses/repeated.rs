@@ -1,7 +1,7 @@
 //! Clauses on contributions that come again: because they, or their results, were lost, or because a worker began anew.
 
+use super::BASE;
 use super::switch::{Answer, Spot, Switch};
-use super::{BASE, alone};
 use pktgen_engine::clause::{Clause, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -10,7 +10,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a contribution counts once",
         rule: "A contribution that comes again while its sum is under way changes nothing and is not answered.",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "contributions of some workers, each again one to three times, then those of the others",
         oracle: "no frame before the last contribution; then the sum, each contribution once",
         probe: under_way,
@@ -39,7 +39,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "the last result is kept while others go on",
         rule: "A worker that lost a result gets it although all others contribute to the next round of the slot, whose sum is right.",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "a round; contributions of all but one to the next round; the first contribution of that one again, then its next",
         oracle: "one copy of the first result to that worker alone; then the sum of the next round",
         probe: lost,
@@ -81,14 +81,14 @@ pub(super) static CLAUSES: &[Clause] = &[
 ];
 
 fn small(ground: &ProbeGround) -> Option<String> {
-    alone(ground).or_else(|| {
+    ground.alone().or_else(|| {
         let pool = ground.number("target.pool").unwrap_or_default();
         (pool < 3).then(|| format!("target.pool = {pool}"))
     })
 }
 
 fn unchecked(ground: &ProbeGround) -> Option<String> {
-    alone(ground).or_else(|| {
+    ground.alone().or_else(|| {
         let why = "target.check = false: the device is not said to compare packet numbers";
         (!ground.flag("target.check")).then(|| why.to_owned())
     })

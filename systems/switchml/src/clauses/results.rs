@@ -1,10 +1,10 @@
 //! Clauses on results: who gets them, and what they say of themselves.
 
+use super::BASE;
 use super::switch::{Answer, Spot, Switch};
-use super::{BASE, alone};
 use crate::format::{HEADER, PORT, WORKER_PORT};
 use pktgen_engine::clause::checks::{dotted, headers_fit, number16, same, station};
-use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult};
+use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult};
 use pktgen_wire::wire::frame::{SERVER_IP, mac_of, set_ip_checksum, set_udp_checksum};
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -71,7 +71,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "no result before all have contributed",
         rule: "A sum under way makes no frame.",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "contributions of all workers but one, a pause for each, then the last",
         oracle: "no frame before the last contribution; then the sum",
         probe: complete,
@@ -82,7 +82,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a late worker is waited for",
         rule: "A sum waits for all workers, however late one is.",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "contributions of all workers but one; that one's after certify.late",
         observation: "all ports, for certify.late and until the device is silent",
         oracle: "no frame before the last contribution; then the sum",

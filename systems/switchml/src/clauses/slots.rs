@@ -1,7 +1,7 @@
 //! Clauses on slots and their sets: used again and again, many at once, by several jobs.
 
+use super::BASE;
 use super::switch::{Spot, Switch, has_sums, jobs, sum};
-use super::{BASE, alone};
 use pktgen_engine::clause::checks::same;
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult};
 
@@ -37,7 +37,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "sets are apart",
         rule: "The next round of a slot leaves the result of this one as it is until it is complete.",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "a round; all but one contribute to the next, whose exponents and values are larger; the one asks again",
         oracle: "the first result, then the sum of the next round",
         probe: sets,
@@ -48,7 +48,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "jobs are apart",
         rule: "Two jobs that use the same slots at once get their own sums (ours: target.jobs = \"several\").",
         precondition: "two jobs",
-        exempt: one_job,
+        exempt: ProbeGround::one_job,
         stimulus: "contributions of both jobs to the same slots, in turn",
         oracle: "results of each job with the sums of its workers, to its workers only",
         probe: both_jobs,
@@ -59,7 +59,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a worker of another job takes part in no sum",
         rule: "The source address says which job a contribution is of, whatever the packet says (p4lang/p4app-switchML).",
         precondition: "two jobs",
-        exempt: one_job,
+        exempt: ProbeGround::one_job,
         stimulus: "contributions of all workers of a job but one; one of another job's worker to the same slot; the last",
         oracle: "no frame before the last contribution; then the sum of the job's own workers",
         probe: foreign,
@@ -69,11 +69,6 @@ pub(super) static CLAUSES: &[Clause] = &[
 
 fn single(ground: &ProbeGround) -> Option<String> {
     (ground.number("target.pool") == Some(1)).then(|| "target.pool = 1".to_owned())
-}
-
-pub(super) fn one_job(ground: &ProbeGround) -> Option<String> {
-    let all = jobs(ground).len();
-    alone(ground).or_else(|| (all < 2).then(|| "the experiment has one job".to_owned()))
 }
 
 fn reuse(probe: &mut ClauseProbe) -> ProbeResult<()> {

@@ -2,11 +2,11 @@
 
 use pktgen_wire::wire::frame::refit;
 
+use super::BASE;
 use super::switch::{Part, Switch, has_sums};
-use super::{BASE, alone};
 use crate::format::{PORT, PORTS, WORKER_PORT};
 use pktgen_engine::clause::checks::{EDGES, orders, same};
-use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult};
+use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult};
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -25,7 +25,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "the order of arrival is without effect",
         rule: "The same contributions make the same result in whatever order they arrive.",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "the same random contributions in all orders, at most 24 of them",
         oracle: "32-bit sums made by the certifier",
         error: "of more than 4 workers a random choice of 24 orders is tried",
@@ -38,7 +38,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "sums wrap around",
         rule: "Sums are modulo 2³², in two's complement; they do not saturate.",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "the largest and smallest numbers, from each pair of workers in turn, zeros from all others",
         oracle: "32-bit sums made by the certifier",
         repeats: 3,
@@ -50,7 +50,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "what overflows on the way cancels",
         rule: "A sum that leaves 32 bits and comes back is what it would be if it had not left them.",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "2³¹ − 1, 1, −2³¹ + 1, 1 and zeros, every lane with another worker first, in all orders",
         oracle: "sums of 64 bits, cut to 32",
         repeats: 2,

@@ -10,7 +10,7 @@ use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip
 use pktgen_wire::wire::integers::emit_values;
 
 use crate::format::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, values};
-use pktgen_engine::clause::checks::{dotted, same, same_sums, wrapping_sum};
+use pktgen_engine::clause::checks::{one_copy_each, same, same_sums, wrapping_sum};
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 
 /// A slot whose state is not known.
@@ -265,27 +265,9 @@ impl<'p, 'a> Switch<'p, 'a> {
 
     /// What a worker is to get: exactly one copy at its port, to its address or to that of its job.
     pub(super) fn reaches(&self, answers: &[Answer], workers: &[u32], spot: &Spot) -> ProbeResult<()> {
-        let group = group_ip(self.job);
-        let port = |worker: u32| self.probe.ground.port_of.get(worker as usize).copied().unwrap_or_default();
-        let everyone = workers.len() == self.workers.len();
-        let meant = |answer: &Answer, worker: u32| {
-            let own = answer.to.0 == worker_ip(worker) || everyone && answer.to.0 == group;
-            own && answer.frame.port == port(worker)
-        };
-        for &worker in workers {
-            let copies = answers.iter().filter(|answer| meant(answer, worker)).count();
-            if copies != 1 {
-                return Err(ClauseBreach::stop(format!("{spot}: copies for worker {worker}"), 1, copies));
-            }
-        }
-        match answers.iter().find(|answer| !workers.iter().any(|worker| meant(answer, *worker))) {
-            None => Ok(()),
-            Some(other) => Err(ClauseBreach::stop(
-                format!("{spot}: a copy to {} at port {}", dotted(other.to.0), other.frame.port),
-                "none",
-                "one",
-            )),
-        }
+        let group = (workers.len() == self.workers.len()).then(|| group_ip(self.job));
+        let copies: Vec<_> = answers.iter().map(|answer| (answer.to.0, answer.frame.port)).collect();
+        one_copy_each(spot, self.probe.ground, workers, group, &copies)
     }
 
     /// One answer to this worker alone, which says what `first` said.

@@ -1,8 +1,7 @@
 //! Clauses on what names a sum: block, generation and job; and on contributions that come again.
 
-use super::router::{Router, Spot, counts, has_sums, timeout, with_router};
-use super::{BASE, alone};
-use pktgen_core::time::US;
+use super::BASE;
+use super::router::{Router, Spot, counts, has_sums, with_router};
 use pktgen_engine::clause::checks::wrapping_sum;
 use pktgen_engine::clause::{Clause, ProbeGround, ProbeResult};
 
@@ -29,7 +28,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a window of blocks may be under way",
         rule: "The device holds the blocks of a window until their last contributions come (§4); of larger windows 256 blocks, and no more than arrive within an eighth of the timeout at 1 µs each.",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "contributions of all workers but one to all blocks of a window; then the last one's",
         oracle: "no frame before the last worker's contributions; then one result for each block, with its sum",
         repeats: 2,
@@ -41,7 +40,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a contribution counts once",
         rule: "src_id tells contributions that come again while their block is under way: they change nothing and are not answered (§4).",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "contributions of some workers, each again one to three times, then those of the others",
         oracle: "no frame before the last contribution; then the sum, each contribution once, and the number of workers",
         probe: |probe| with_router(probe, again),
@@ -52,7 +51,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a contribution of an earlier iteration is in no sum",
         rule: "The generation tells iterations: a packet of an earlier one than its block's changes nothing (§4).",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "contributions of all workers but one to a block; one of that worker with the generation before; its right one",
         oracle: "no frame before the last contribution; then the sum of the right contributions",
         probe: |probe| with_router(probe, older),
@@ -63,7 +62,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a later iteration has a sum of its own",
         rule: "The generation tells iterations: nothing of a block that is under way is in the sum of the next iteration (§4).",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "contributions of all workers but one to a block; then those of all with the next generation",
         oracle: "the next generation's sum and number of workers, whatever comes of the earlier one",
         probe: |probe| with_router(probe, newer),
@@ -74,7 +73,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "jobs are apart",
         rule: "Job and block name a sum (§4): blocks of one number and generation of two jobs do not touch each other.",
         precondition: "two jobs; two workers or more",
-        exempt: one_job,
+        exempt: ProbeGround::one_job,
         stimulus: "contributions of all workers of the first job but one; those of the second job to the same block and generation; the last",
         oracle: "results of each job with the sums of its workers, to its workers only",
         probe: |probe| with_router(probe, both_jobs),
@@ -86,10 +85,6 @@ pub(super) static CLAUSES: &[Clause] = &[
 fn few_blocks(ground: &ProbeGround, least: usize) -> Option<String> {
     let most = ground.number("target.block_cnt_max")?;
     (most < least as i64).then(|| format!("target.block_cnt_max = {most}"))
-}
-
-fn one_job(ground: &ProbeGround) -> Option<String> {
-    alone(ground).or_else(|| (ground.clusters().len() < 2).then(|| "the experiment has one job".to_owned()))
 }
 
 fn apart(router: &mut Router) -> ProbeResult<()> {
@@ -110,11 +105,7 @@ fn apart(router: &mut Router) -> ProbeResult<()> {
 fn window(router: &mut Router) -> ProbeResult<()> {
     let number = |key| router.probe.ground.number(key).and_then(|n| usize::try_from(n).ok()).unwrap_or(WINDOW);
     let count = number("endpoint.window").min(number("target.block_cnt_max")).clamp(1, WINDOW);
-    // All contributions must be there before the first block can age.
-    let in_time =
-        timeout(router.probe.ground).map_or(WINDOW, |timeout| (timeout / 8 / US) as usize / router.workers.len());
-    let count = count.min(in_time.max(1));
-    let spots: Vec<_> = (0..count).map(|_| router.begin()).collect();
+    let spots: Vec<_> = (0..router.blocks_in_time(count)).map(|_| router.begin()).collect();
     let (others, last) = router.any_order_and_last();
     let parts: Vec<_> = spots.iter().map(|_| router.parts()).collect();
     for (spot, parts) in spots.iter().zip(&parts) {

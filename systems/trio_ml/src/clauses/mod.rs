@@ -66,9 +66,3 @@ fn short_timeout(ground: &ProbeGround) -> Option<String> {
         Span::from_ps(2 * SHORT)
     ))
 }
-
-/// A clause that takes two workers.
-fn alone(ground: &ProbeGround) -> Option<String> {
-    let first = ground.clusters().first().map_or(0, |job| ground.members(*job).len());
-    (first < 2).then(|| "the first job has one worker".to_owned())
-}

@@ -1,10 +1,10 @@
 //! Clauses on frames that take part in no sum: of strangers, of unknown jobs, cut, of another kind.
 
+use super::BASE;
 use super::router::{Router, Spot, timeout, with_router};
-use super::{BASE, alone};
 use crate::format::{HEADER, PORT};
-use pktgen_engine::clause::{Clause, ClauseBreach, LONGER, NOT_UDP, ProbeGround, ProbeResult};
-use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, set_ip_checksum, worker_ip};
+use pktgen_engine::clause::{Clause, ClauseBreach, LONGER, ProbeGround, ProbeResult, checks};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, worker_ip};
 
 /// Jobs that a header names.
 const JOBS: usize = 256;
@@ -12,7 +12,7 @@ const JOBS: usize = 256;
 /// What these clauses have in common.
 const REFUSED: Clause = Clause {
     precondition: "two workers or more",
-    exempt: alone,
+    exempt: ProbeGround::alone,
     oracle: "no frame before the last contribution; then the sum of the right contributions",
     ..BASE
 };
@@ -23,7 +23,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "sources that are not the job's take part in no sum",
         rule: "A contribution whose src_id is not in the job's src_mask changes nothing (Figure 17).",
         precondition: "two to 254 workers",
-        exempt: |ground| alone(ground).or_else(|| all_sources(ground)),
+        exempt: |ground| ground.alone().or_else(|| all_sources(ground)),
         stimulus: "contributions of all workers but one; that one's with the next src_id behind the job's, with a further one, and with those that differ from its own in one bit; the last",
         probe: |probe| with_router(probe, |router| refuse(router, "contributions of unknown sources", strangers)),
         ..REFUSED
@@ -60,7 +60,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "contributions that are too long take part in no sum",
         rule: "A contribution that is longer than its grad_cnt says changes nothing (ours: docs/trio.md; padding of Ethernet is outside of the datagram).",
         precondition: "two workers or more; blocks of five gradients or more",
-        exempt: |ground| alone(ground).or_else(|| is_padded(ground)),
+        exempt: |ground| ground.alone().or_else(|| is_padded(ground)),
         stimulus: "contributions of all workers but one; that one's with 1, 4 and up to 64 bytes more, with lengths to match; the last",
         probe: |probe| with_router(probe, |router| refuse(router, "contributions that are too long", longer)),
         ..REFUSED
@@ -95,7 +95,7 @@ pub(super) static CLAUSES: &[Clause] = &[
 
 /// Why every `src_id` is a worker's.
 fn all_sources(ground: &ProbeGround) -> Option<String> {
-    let first = ground.clusters().first().map_or(0, |job| ground.members(*job).len());
+    let first = ground.of_first_job();
     (first > 254).then(|| format!("the first job has {first} workers"))
 }
 
@@ -220,11 +220,5 @@ fn port(router: &mut Router, n: usize, spot: &Spot, part: &[i32]) -> Vec<Vec<u8>
 
 fn not_udp(router: &mut Router, n: usize, spot: &Spot, part: &[i32]) -> Vec<Vec<u8>> {
     let plain = router.frame(n, spot, part);
-    let other = |(at, bytes): &(usize, &[u8])| {
-        let mut frame = plain.clone();
-        frame[*at..at + bytes.len()].copy_from_slice(bytes);
-        set_ip_checksum(&mut frame);
-        frame
-    };
-    NOT_UDP.iter().map(other).collect()
+    checks::not_udp(|| plain.clone()).collect()
 }

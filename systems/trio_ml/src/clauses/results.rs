@@ -1,10 +1,10 @@
 //! Clauses on results: who gets them, and what they say of themselves.
 
+use super::BASE;
 use super::router::{Answer, Router, Spot, counts, with_router};
-use super::{BASE, alone};
 use crate::format::{HEADER, PORT};
 use pktgen_engine::clause::checks::{dotted, headers_fit, same, station};
-use pktgen_engine::clause::{Clause, ClauseBreach, ProbeResult};
+use pktgen_engine::clause::{Clause, ClauseBreach, ProbeGround, ProbeResult};
 use pktgen_wire::wire::frame::{SERVER_IP, mac_of, set_udp_checksum};
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -50,7 +50,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "no result before all have contributed",
         rule: "A sum under way makes no frame before the timeout (§4).",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "contributions of all workers but one, a quarter of the timeout, then the last",
         oracle: "no frame before the last contribution; then the sum",
         probe: |probe| with_router(probe, complete),

@@ -5,9 +5,9 @@
 
 use std::fmt::Display;
 
-use pktgen_core::time::{MS, Time};
+use pktgen_core::time::{MS, Time, US};
 use pktgen_core::units::Span;
-use pktgen_engine::clause::checks::{dotted, same, same_sums, wrapping_sum};
+use pktgen_engine::clause::checks::{one_copy_each, same, same_sums, wrapping_sum};
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, worker_ip};
 use pktgen_wire::wire::integers::emit_values;
@@ -195,6 +195,12 @@ impl<'p, 'a> Router<'p, 'a> {
         (order, last)
     }
 
+    /// Of so many blocks, those whose contributions arrive long before the first can age, at a frame in each microsecond.
+    pub(super) fn blocks_in_time(&self, most: usize) -> usize {
+        let fit = timeout(self.probe.ground).map_or(most, |timeout| (timeout / 8 / US) as usize / self.workers.len());
+        most.min(fit).max(1)
+    }
+
     /// How long nothing can age of what was just touched.
     fn calm(&self) -> Option<Time> {
         timeout(self.probe.ground).map(|timeout| timeout / 4)
@@ -369,25 +375,8 @@ impl<'p, 'a> Router<'p, 'a> {
 
     /// What workers are to get: exactly one copy at each one's port, to its address or to that of its job.
     pub(super) fn reaches(&self, answers: &[Answer], spot: &Spot) -> ProbeResult<()> {
-        let group = group_ip(self.job);
-        let port = |worker: u32| self.probe.ground.port_of.get(worker as usize).copied().unwrap_or_default();
-        let meant = |answer: &Answer, worker: u32| {
-            (answer.to.0 == worker_ip(worker) || answer.to.0 == group) && answer.frame.port == port(worker)
-        };
-        for &worker in &self.workers {
-            let copies = answers.iter().filter(|answer| meant(answer, worker)).count();
-            if copies != 1 {
-                return Err(ClauseBreach::stop(format!("{spot}: copies for worker {worker}"), 1, copies));
-            }
-        }
-        match answers.iter().find(|answer| !self.workers.iter().any(|worker| meant(answer, *worker))) {
-            None => Ok(()),
-            Some(other) => Err(ClauseBreach::stop(
-                format!("{spot}: a copy to {} at port {}", dotted(other.to.0), other.frame.port),
-                "none",
-                "one",
-            )),
-        }
+        let copies: Vec<_> = answers.iter().map(|answer| (answer.to.0, answer.frame.port)).collect();
+        one_copy_each(spot, self.probe.ground, &self.workers, Some(group_ip(self.job)), &copies)
     }
 }
 

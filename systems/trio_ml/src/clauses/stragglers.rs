@@ -3,9 +3,9 @@
 use pktgen_core::time::{Time, US};
 use pktgen_core::units::Span;
 
+use super::BASE;
 use super::results::{has_right_stations, is_well_addressed};
 use super::router::{Router, Spot, counts, has_sums, timeout, with_router};
-use super::{BASE, alone};
 use crate::format::HEADER;
 use pktgen_engine::clause::checks::{headers_fit, same, wrapping_sum};
 use pktgen_engine::clause::{Clause, ClauseBreach, ProbeGround, ProbeResult, ProbeStop};
@@ -79,7 +79,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "without mitigation a late worker is waited for",
         rule: "Without timer threads a block waits for all its workers, however late one is (§4).",
         precondition: "target.mitigation = false; two workers or more",
-        exempt: |ground| alone(ground).or_else(|| timeout(ground).map(|_| "target.mitigation = true".to_owned())),
+        exempt: |ground| ground.alone().or_else(|| timeout(ground).map(|_| "target.mitigation = true".to_owned())),
         stimulus: "contributions of all workers but one; that one's after certify.late",
         observation: "all ports, for certify.late and until the device is silent",
         oracle: "no frame before the last contribution; then the whole sum",
@@ -91,12 +91,12 @@ pub(super) static CLAUSES: &[Clause] = &[
 ];
 
 fn never_ages(ground: &ProbeGround) -> Option<String> {
-    alone(ground).or_else(|| timeout(ground).is_none().then(|| "target.mitigation = false".to_owned()))
+    ground.alone().or_else(|| timeout(ground).is_none().then(|| "target.mitigation = false".to_owned()))
 }
 
 /// Why a clause that takes so many workers does not apply.
 fn fewer(ground: &ProbeGround, least: usize) -> Option<String> {
-    let first = ground.clusters().first().map_or(0, |job| ground.members(*job).len());
+    let first = ground.of_first_job();
     (first < least).then(|| format!("the first job has {first} workers"))
 }
 
@@ -118,7 +118,7 @@ fn partial(router: &mut Router) -> ProbeResult<()> {
     router.probe.pass(moment)?;
     let workers = router.workers.len();
     let most = router.probe.ground.number("target.block_cnt_max").map_or(BLOCKS, |most| (most as usize).min(BLOCKS));
-    let count = most.min((timeout / 8 / US) as usize / workers).max(1);
+    let count = router.blocks_in_time(most);
     let (mut spots, mut parts, mut orders, mut all) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for at in 0..count {
         let fresh = router.begin();

@@ -1,7 +1,7 @@
 //! Clauses on sums.
 
+use super::BASE;
 use super::router::{Router, elements, with_router};
-use super::{BASE, alone};
 use pktgen_engine::clause::checks::{EDGES, orders};
 use pktgen_engine::clause::{Clause, ProbeGround, ProbeResult};
 
@@ -27,7 +27,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "the order of arrival is without effect",
         rule: "The same contributions make the same result in whatever order they arrive (§4).",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "the same random contributions in all orders, at most 24 of them",
         oracle: "32-bit sums made by the certifier",
         error: "of more than 4 workers a random choice of 24 orders is tried",
@@ -40,7 +40,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "sums wrap around",
         rule: "Sums are of 32-bit adds, modulo 2³² (§6.3); they do not saturate.",
         precondition: "two workers or more",
-        exempt: alone,
+        exempt: ProbeGround::alone,
         stimulus: "the largest and smallest numbers, from each pair of workers in turn, zeros from all others",
         oracle: "32-bit sums made by the certifier",
         repeats: 3,
