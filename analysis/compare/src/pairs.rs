@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pktgen_core::record::Note;
-use pktgen_core::{Error, Result};
+use pktgen_core::{Error, Result, units};
 use pktgen_report::sweep::data::name_of;
 use pktgen_report::sweep::data::{Labels, RunSummary, VARIANT};
 use serde::Serialize;
@@ -38,6 +38,8 @@ pub struct Pairing {
     pub other_workload: usize,
     /// Pairs whose topologies are of plans that differ.
     pub other_network: usize,
+    /// Points at which all seeds have the same workload and schedule, and chance is in the runs.
+    pub one_workload: usize,
 }
 
 /// Old and new run.
@@ -69,6 +71,15 @@ pub(crate) fn place(run: &RunSummary, across: bool) -> Labels {
     labels.map(|(axis, value)| (axis.clone(), value.clone())).collect()
 }
 
+/// The same labels with quantities in one spelling, so that `20Gbps` and `20000Mbps` are one point.
+pub(crate) fn alike(labels: &Labels) -> Labels {
+    let spelled = |(axis, value): (&String, &String)| {
+        let value = if axis == VARIANT { value.clone() } else { units::canonical(value) };
+        (axis.clone(), value)
+    };
+    labels.iter().map(spelled).collect()
+}
+
 /// Whether it was steered while it lasted: its rate is its own, whatever its seed.
 pub(crate) fn is_steered(run: &RunSummary) -> bool {
     let steered = |note: &Note| match note {
@@ -93,7 +104,7 @@ fn by_place<'a>(side: &'a Side, across: bool, unpaired: &mut Vec<Unpaired>) -> B
             leave("it was steered while it lasted: its rate is its own".to_owned());
             continue;
         }
-        let key = (place(run, across), run.seed);
+        let key = (alike(&place(run, across)), run.seed);
         match runs.get(&key) {
             Some(first) => leave(format!("{} has the same labels and seed", name_of(first))),
             None => drop(runs.insert(key, run)),
@@ -110,8 +121,10 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     let mut olds = by_place(old, across, &mut said.unpaired);
     let news = by_place(new, across, &mut said.unpaired);
     let mut points: Vec<(Labels, Vec<Pair>)> = Vec::new();
+    let mut known: BTreeMap<Labels, usize> = BTreeMap::new();
     for run in &new.sweep.runs {
-        let key = (place(run, across), run.seed);
+        let labels = place(run, across);
+        let key = (alike(&labels), run.seed);
         if !news.get(&key).is_some_and(|known| std::ptr::eq(*known, run)) {
             continue;
         }
@@ -122,20 +135,29 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
         said.other_workload += usize::from(partner.workload != run.workload);
         said.other_network += usize::from(partner.network != run.network);
         said.pairs += 1;
-        match points.iter_mut().find(|(labels, _)| *labels == key.0) {
-            Some((_, pairs)) => pairs.push((partner, run)),
-            None => points.push((key.0, vec![(partner, run)])),
-        }
+        let at = *known.entry(key.0).or_insert_with(|| {
+            points.push((labels, Vec::new()));
+            points.len() - 1
+        });
+        points[at].1.push((partner, run));
     }
     // Samples of pairs are drawn by place: the same runs have the same interval, however their folders are read.
     points.iter_mut().for_each(|(_, pairs)| pairs.sort_by_key(|(_, run)| run.seed));
     said.unpaired.extend(olds.values().map(|run| lonely(old, run, new)));
     said.points = points.len();
+    said.one_workload = points.iter().filter(|(_, pairs)| is_one_workload(pairs)).count();
     let left = |run: &RunSummary| !run.validity.is_valid() || is_steered(run);
     if points.is_empty() && ![old, new].iter().any(|side| side.sweep.runs.iter().any(left)) {
         return Err(Error::config(refusal(old, new)));
     }
     Ok(Paired { points, said })
+}
+
+/// Whether seeds repeat one workload: then they say how runs of it vary, and nothing of others.
+fn is_one_workload(pairs: &[Pair]) -> bool {
+    let workloads: BTreeSet<&str> = pairs.iter().flat_map(|(old, new)| [&*old.workload, &*new.workload]).collect();
+    let chance = pairs.iter().any(|(old, new)| !(old.exact && new.exact));
+    pairs.len() > 1 && chance && workloads.len() == 1 && !workloads.contains("")
 }
 
 fn lonely(side: &Side, run: &RunSummary, other: &Side) -> Unpaired {

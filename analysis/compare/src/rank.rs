@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::Side;
 use super::effect::{Differences, Sample, resamples};
 use super::judge::holm;
-use super::pairs::{is_steered, place};
+use super::pairs::{alike, is_steered, place};
 use super::rules::{Band, Direction, Rule, Rules};
 
 /// The order by one metric.
@@ -28,8 +28,10 @@ pub struct Ranking {
     pub direction: Direction,
     /// The point; none for the mean over all points.
     pub labels: Option<Labels>,
-    /// Seeds that all have.
+    /// Seeds at which all have a value that have any.
     pub seeds: usize,
+    /// Points that are in no mean over all points, since an implementation has no value there.
+    pub points_left_out: usize,
     /// Whether there are enough seeds for an order, or nothing was left to chance. Else everything may have every place.
     pub compared: bool,
     /// The implementations, the best first.
@@ -41,24 +43,39 @@ pub struct Ranking {
 pub struct Standing {
     /// Which.
     pub implementation: String,
-    /// Its median over these seeds.
-    pub value: Estimate,
+    /// Its median over these seeds; none where it has no value at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Estimate>,
+    /// Runs without a value (a goal that was missed) where another implementation has one.
+    pub lacking: usize,
     /// Best place that it may have.
     pub best: usize,
     /// Worst place that it may have.
     pub worst: usize,
 }
 
-/// Values by seed of one implementation.
-type Seeds = BTreeMap<u64, f64>;
+/// Values by seed of one implementation; none of a run that has no value.
+type Seeds = BTreeMap<u64, Option<f64>>;
 
-/// One row before it is ordered: values of each implementation, by the same seeds.
+/// What all sides did at one point, by side.
+struct Point {
+    labels: Labels,
+    sides: Vec<Seeds>,
+}
+
+/// One row before it is ordered: values of each implementation, by the same seeds; empty of one that has none.
 struct Row<'a> {
     rule: &'a Rule,
     labels: Option<Labels>,
+    points_left_out: usize,
     exact: bool,
     values: Vec<Vec<f64>>,
+    lacks: Lacks,
 }
+
+/// How often each side (first index) has no value where another (second) has one.
+#[derive(Clone)]
+struct Lacks(Vec<Vec<usize>>);
 
 /// Ranks `sides` by every rule that has a direction.
 pub(crate) fn rank(sides: &[Side], rules: &Rules) -> Vec<Ranking> {
@@ -67,17 +84,8 @@ pub(crate) fn rank(sides: &[Side], rules: &Rules) -> Vec<Ranking> {
     for rule in rules.rules.iter().filter(|rule| rule.direction != Direction::Equal) {
         let points = common(sides, &rule.metric, across);
         let exact = rule.metric != TIME && sides.iter().all(|side| side.sweep.runs.iter().all(|run| run.exact));
-        if points.len() > 1
-            && let Some(values) = over_all(&points)
-        {
-            rows.push(Row { rule, labels: None, exact, values });
-        }
-        rows.extend(points.into_iter().map(|(labels, sides)| Row {
-            rule,
-            labels: Some(labels),
-            exact,
-            values: in_step(&sides),
-        }));
+        rows.extend(Row::over_all(rule, &points, exact));
+        rows.extend(points.into_iter().map(|point| Row::of(rule, point, exact)));
     }
     ordered(sides, rows, rules.alpha)
 }
@@ -91,49 +99,87 @@ fn across_all(sides: &[Side]) -> bool {
     all.iter().all(|one| one.len() == 1) && all.windows(2).any(|two| two[0] != two[1])
 }
 
-/// Values of the metric at the points that all sides have, by side and seed; only seeds that all have.
-fn common(sides: &[Side], metric: &str, across: bool) -> Vec<(Labels, Vec<Seeds>)> {
-    let mut points: Vec<(Labels, Vec<Seeds>)> = Vec::new();
+/// What all sides did at the points at which all have runs and any has a value.
+fn common(sides: &[Side], metric: &str, across: bool) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::new();
+    let mut known: BTreeMap<Labels, usize> = BTreeMap::new();
     for (i, side) in sides.iter().enumerate() {
         for run in side.sweep.runs.iter().filter(|run| run.validity.is_valid() && !is_steered(run)) {
-            let Some(value) = run.value(metric) else { continue };
             let labels = place(run, across);
-            let at = points.iter().position(|(known, _)| *known == labels).unwrap_or_else(|| {
-                points.push((labels, vec![Seeds::new(); sides.len()]));
+            let at = *known.entry(alike(&labels)).or_insert_with(|| {
+                points.push(Point { labels, sides: vec![Seeds::new(); sides.len()] });
                 points.len() - 1
             });
-            points[at].1[i].entry(run.seed).or_insert(value);
+            points[at].sides[i].entry(run.seed).or_insert(run.value(metric));
         }
     }
-    for (_, sides) in &mut points {
-        let shared: BTreeSet<u64> =
-            sides[0].keys().copied().filter(|seed| sides.iter().all(|side| side.contains_key(seed))).collect();
-        sides.iter_mut().for_each(|side| side.retain(|seed, _| shared.contains(seed)));
-    }
-    points.retain(|(_, sides)| !sides[0].is_empty());
+    let any = |point: &Point| point.sides.iter().flat_map(BTreeMap::values).any(Option::is_some);
+    points.retain(|point| point.sides.iter().all(|side| !side.is_empty()) && any(point));
     points
 }
 
-fn in_step(sides: &[Seeds]) -> Vec<Vec<f64>> {
-    sides.iter().map(|side| side.values().copied().collect()).collect()
+impl Point {
+    /// The value of a side, if it has a run of this seed and that has one.
+    fn value(&self, side: usize, seed: u64) -> Option<f64> {
+        self.sides[side].get(&seed).copied().flatten()
+    }
+
+    /// Sides that have any value.
+    fn present(&self) -> Vec<usize> {
+        (0..self.sides.len()).filter(|side| self.sides[*side].values().any(Option::is_some)).collect()
+    }
+
+    /// Seeds at which all sides have a value that have any.
+    fn shared(&self) -> BTreeSet<u64> {
+        let present = self.present();
+        let all = |seed: &u64| present.iter().all(|side| self.value(*side, *seed).is_some());
+        self.sides.iter().flat_map(BTreeMap::keys).copied().filter(all).collect()
+    }
+
+    fn lacks(&self) -> Lacks {
+        let without = |side: usize| self.sides[side].iter().filter(|(_, value)| value.is_none()).map(|(seed, _)| *seed);
+        let count = |side, other| without(side).filter(|seed| self.value(other, *seed).is_some()).count();
+        let all = 0..self.sides.len();
+        Lacks(all.clone().map(|side| all.clone().map(|other| count(side, other)).collect()).collect())
+    }
 }
 
-/// Per side and seed the mean over all points (geometric, where all values are positive) of the seeds that all points
-/// have; none if there are none.
-fn over_all(points: &[(Labels, Vec<Seeds>)]) -> Option<Vec<Vec<f64>>> {
-    let first = points.first()?.1.first()?;
-    let seeds: Vec<u64> =
-        first.keys().copied().filter(|seed| points.iter().all(|(_, sides)| sides[0].contains_key(seed))).collect();
-    let values = |side: usize, seed: u64| points.iter().filter_map(move |(_, sides)| sides[side].get(&seed).copied());
-    let sides = points[0].1.len();
-    let positive = (0..sides).all(|side| seeds.iter().all(|seed| values(side, *seed).all(|value| value > 0.0)));
-    let mean = |side: usize, seed: u64| {
-        let all: Vec<f64> = values(side, seed).map(|value| if positive { value.ln() } else { value }).collect();
-        let mean = stats::mean(&all).unwrap_or(0.0);
-        if positive { mean.exp() } else { mean }
-    };
-    let means = |side| seeds.iter().map(|seed| mean(side, *seed)).collect();
-    (!seeds.is_empty()).then(|| (0..sides).map(means).collect())
+impl Lacks {
+    fn sum(self, other: Lacks) -> Lacks {
+        let rows = self.0.into_iter().zip(other.0);
+        Lacks(rows.map(|(a, b)| a.into_iter().zip(b).map(|(a, b)| a + b).collect()).collect())
+    }
+}
+
+impl<'a> Row<'a> {
+    fn of(rule: &'a Rule, point: Point, exact: bool) -> Row<'a> {
+        let shared = point.shared();
+        let values = |side| shared.iter().filter_map(|seed| point.value(side, *seed)).collect();
+        let values = (0..point.sides.len()).map(values).collect();
+        let lacks = point.lacks();
+        Row { rule, labels: Some(point.labels), points_left_out: 0, exact, values, lacks }
+    }
+
+    /// Per side and seed the mean over all points at which all have values (geometric, where all values are positive) of the seeds that
+    /// all these points have; none if there are none, or there is one point only.
+    fn over_all(rule: &'a Rule, points: &[Point], exact: bool) -> Option<Row<'a>> {
+        let sides = points.first()?.sides.len();
+        let lacks = points.iter().map(Point::lacks).reduce(Lacks::sum)?;
+        let whole: Vec<&Point> = points.iter().filter(|point| point.present().len() == sides).collect();
+        let shared = whole.iter().map(|point| point.shared()).reduce(|a, b| &a & &b)?;
+        if points.len() < 2 || shared.is_empty() {
+            return None;
+        }
+        let values = |side: usize, seed: u64| whole.iter().filter_map(move |point| point.value(side, seed));
+        let positive = (0..sides).all(|side| shared.iter().all(|seed| values(side, *seed).all(|value| value > 0.0)));
+        let mean = |side: usize, seed: u64| {
+            let all: Vec<f64> = values(side, seed).map(|value| if positive { value.ln() } else { value }).collect();
+            let mean = stats::mean(&all).unwrap_or(0.0);
+            if positive { mean.exp() } else { mean }
+        };
+        let values = (0..sides).map(|side| shared.iter().map(|seed| mean(side, *seed)).collect()).collect();
+        Some(Row { rule, labels: None, points_left_out: points.len() - whole.len(), exact, values, lacks })
+    }
 }
 
 /// Orders every row; who is surely better is found for all pairs of all rows together.
@@ -177,28 +223,38 @@ fn ordered(sides: &[Side], rows: Vec<Row>, alpha: f64) -> Vec<Ranking> {
             }
             _ => continue,
         };
+        // A run without a value may be the worst: those that have one do not speak for it.
+        if rows[*row].lacks.0[better][worse] > 0 {
+            continue;
+        }
         places[*row][better].1 -= 1;
         places[*row][worse].0 += 1;
     }
-    rows.into_iter().zip(places).filter_map(|(row, places)| ranking(sides, row, &places)).collect()
+    rows.into_iter().zip(places).map(|(row, places)| ranking(sides, row, &places)).collect()
 }
 
-fn ranking(sides: &[Side], row: Row, places: &[(usize, usize)]) -> Option<Ranking> {
+fn ranking(sides: &[Side], row: Row, places: &[(usize, usize)]) -> Ranking {
     let metric = row.rule.metric.clone();
     let unit = sides.iter().find_map(|side| side.sweep.units.get(&metric)).cloned().unwrap_or_default();
-    let mut all: Vec<Standing> = Vec::new();
-    for ((side, values), (best, worst)) in sides.iter().zip(&row.values).zip(places) {
-        let value = stats::estimate(values, row.exact)?;
-        all.push(Standing { implementation: side.name.clone(), value, best: *best, worst: *worst });
-    }
+    let lacking = |side: usize| row.lacks.0[side].iter().copied().max().unwrap_or(0);
+    let standing = |(i, ((side, values), (best, worst))): (usize, ((&Side, &Vec<f64>), &(usize, usize)))| Standing {
+        implementation: side.name.clone(),
+        value: stats::estimate(values, row.exact),
+        lacking: lacking(i),
+        best: *best,
+        worst: *worst,
+    };
+    let mut all: Vec<Standing> = sides.iter().zip(&row.values).zip(places).enumerate().map(standing).collect();
     let sign = if row.rule.direction == Direction::Lower { 1.0 } else { -1.0 };
+    let size = |one: &Standing| one.value.map_or(f64::INFINITY, |value| sign * value.median);
     all.sort_by(|a, b| {
         let by_place = (a.best + a.worst).cmp(&(b.best + b.worst));
-        by_place.then((sign * a.value.median).total_cmp(&(sign * b.value.median)))
+        by_place.then(size(a).total_cmp(&size(b)))
     });
-    let seeds = row.values.first().map_or(0, Vec::len);
+    let seeds = row.values.iter().map(Vec::len).max().unwrap_or(0);
     let compared = seeds >= SEEDS_MIN || row.exact;
-    Some(Ranking { metric, unit, direction: row.rule.direction, labels: row.labels, seeds, compared, places: all })
+    let Row { rule, labels, points_left_out, .. } = row;
+    Ranking { metric, unit, direction: rule.direction, labels, seeds, points_left_out, compared, places: all }
 }
 
 impl Standing {

@@ -499,3 +499,87 @@ fn ages_of_devices_that_hide_members_are_compared_by_lanes_or_not_at_all() {
     let found = against(&forwards, &of("merges", 60.0, Some(140.0), false));
     assert_eq!(found.outcome, Some(Outcome::Better), "{:?}", found.lines);
 }
+
+/// Time to a goal of seeds 1 to 10 at two rates; `missed` have none.
+fn goals(name: &str, by: f64, missed: &[(u64, u64)]) -> Side {
+    let mut side = sweep(name, by, 10);
+    for run in &mut side.sweep.runs {
+        let rate: u64 = run.labels["rate"].parse().unwrap();
+        if !missed.contains(&(rate, run.seed)) {
+            let time = run.scalars[AOM];
+            run.scalars.insert("time_to_goal".into(), time);
+        }
+    }
+    side.sweep.units.insert("time_to_goal".to_owned(), "ns".to_owned());
+    side
+}
+
+#[test]
+fn who_misses_a_goal_is_placed_before_nobody_who_reached_it() {
+    let order = |fast: &[(u64, u64)]| {
+        let sides = [goals("a", 1.0, &[]), goals("fast", 0.5, fast), goals("slow", 2.0, &[])];
+        let rankings = Comparison::of(&sides, None, &Rules::built_in()).unwrap().rankings;
+        let of_goal = |ranking: Ranking| (ranking.metric == "time_to_goal").then_some(ranking);
+        rankings.into_iter().filter_map(of_goal).collect::<Vec<_>>()
+    };
+    let shown = |ranking: &Ranking| {
+        let one = |place: &Standing| format!("{} {} {}", place.shown(), place.implementation, place.lacking);
+        ranking.places.iter().map(one).collect::<Vec<_>>()
+    };
+    let all = order(&[]);
+    assert!(all.len() == 3 && all.iter().all(|one| shown(one) == ["1 fast 0", "2 a 0", "3 slow 0"]), "{all:?}");
+    // One missed goal at one of two points: neither there nor over all points it is the first, at the other one it is.
+    let one = order(&[(20, 3)]);
+    for ranking in &one {
+        let at_40 = ranking.labels == Some(labels("rate=40"));
+        let wanted =
+            if at_40 { ["1 fast 0", "2 a 0", "3 slow 0"] } else { ["1–2 a 0", "1–3 fast 1", "2–3 slow 0"] };
+        assert_eq!(
+            (shown(ranking).as_slice(), ranking.seeds),
+            (&wanted.map(str::to_owned)[..], if at_40 { 10 } else { 9 })
+        );
+    }
+    // All missed at one point: the point stays, and the mean over all points says that it leaves it out.
+    let never: Vec<(u64, u64)> = (1..=10).map(|seed| (20, seed)).collect();
+    let never = order(&never);
+    assert_eq!(never.len(), 3);
+    assert_eq!((never[0].points_left_out, never[0].labels.is_none()), (1, true));
+    assert_eq!(shown(&never[0]), ["1–2 a 0", "1–3 fast 10", "2–3 slow 0"]);
+    let at_20 = never.iter().find(|one| one.labels == Some(labels("rate=20"))).unwrap();
+    assert_eq!(shown(at_20), ["1–2 a 0", "1–3 fast 10", "2–3 slow 0"]);
+    assert!(at_20.places[1].value.is_none() && at_20.places[0].value.is_some());
+    let said = Comparison::of(
+        &[goals("a", 1.0, &[]), goals("fast", 0.5, &[(20, 3)]), goals("slow", 2.0, &[])],
+        None,
+        &Rules::built_in(),
+    );
+    let said = said.unwrap();
+    assert!(said.summary("x").contains("(1 without a value)"), "{}", said.summary("x"));
+    assert!(said.notes.iter().any(|note| note.contains("placed before none")), "{:?}", said.notes);
+}
+
+#[test]
+fn quantities_in_other_units_are_the_same_point_and_seeds_of_one_workload_are_named() {
+    let spelled = |name: &str, rate: &str, workload: &str| {
+        let mut side = sweep(name, 1.0, 6);
+        side.sweep.runs.retain(|run| run.labels == labels("rate=20"));
+        for run in &mut side.sweep.runs {
+            run.labels = labels(&format!("topology.rate={rate}"));
+            run.workload = workload.to_owned();
+        }
+        side
+    };
+    let pairing = |old: &Side, new: &Side| against(old, new).versus.remove(0).pairing;
+    let one = pairing(&spelled("old", "20Gbps", "w"), &spelled("new", "20000Mbps", "w"));
+    assert_eq!((one.pairs, one.points, one.one_workload, one.unpaired.len()), (6, 1, 1, 0));
+    let both = [spelled("a", "20Gbps", ""), spelled("b", "20000Mbps", "")];
+    assert_eq!(Comparison::of(&both, None, &Rules::built_in()).unwrap().rankings[0].seeds, 6);
+    let of_each = |name: &str| {
+        let mut side = spelled(name, "20Gbps", "");
+        side.sweep.runs.iter_mut().for_each(|run| run.workload = format!("w{}", run.seed));
+        side
+    };
+    assert_eq!(pairing(&of_each("old"), &of_each("new")).one_workload, 0);
+    let said = against(&spelled("old", "20Gbps", "w"), &spelled("new", "20Gbps", "w"));
+    assert!(said.summary("x").contains("Note: new against old: at 1 of 1 point all seeds replay the same workload"));
+}

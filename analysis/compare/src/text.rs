@@ -84,7 +84,7 @@ fn partners(pairing: &Pairing) -> Option<String> {
 }
 
 fn ranked(ranking: &Ranking) -> String {
-    let at = ranking.labels.as_ref().map_or("all points".to_owned(), point);
+    let at = ranking.shown_point();
     let places = ranking.places.iter().map(|one| format!("{} {}", one.shown(), one.implementation));
     let order = if ranking.compared { places.collect::<Vec<_>>().join(", ") } else { too_few(ranking.seeds) };
     format!("{} ({} is better) at {at}: {order}.", title(&ranking.metric), ranking.direction.name())
@@ -102,7 +102,7 @@ pub(super) fn point(labels: &Labels) -> String {
 pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     for versus in &comparison.versus {
-        let Pairing { across, other_workload, pairs, .. } = &versus.pairing;
+        let Pairing { across, other_workload, one_workload, pairs, points, .. } = &versus.pairing;
         if let Some([old, new]) = across {
             notes.push(format!("The variants are what is compared: {old} (old) and {new} (new)."));
         }
@@ -111,6 +111,15 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
                 "{} against {}: in {other_workload} of {pairs} pairs the workload or schedule was not the same, so the \
                  seeds of a pair do not stand for the same updates.",
                 versus.new, versus.old
+            ));
+        }
+        if *one_workload > 0 {
+            notes.push(format!(
+                "{} against {}: at {one_workload} of {points} {} all seeds replay the same workload and schedule: intervals say how \
+                 runs of it vary, not what other workloads would give.",
+                versus.new,
+                versus.old,
+                if *points == 1 { "point" } else { "points" }
             ));
         }
     }
@@ -129,6 +138,15 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
             "Places are from 1 + those that are surely better to all − those that are surely worse ({level} % for all \
              places together); implementations that share a place cannot be distinguished."
         ));
+        let lacks = |ranking: &&Ranking| ranking.places.iter().any(|one| one.lacking > 0);
+        let lacking = comparison.rankings.iter().filter(lacks).count();
+        if lacking > 0 {
+            notes.push(format!(
+                "In {lacking} of {} rankings an implementation has runs without a value (such as a goal that was missed) where \
+                 another has one: it is placed before none of those that have it.",
+                comparison.rankings.len()
+            ));
+        }
     }
     notes
 }
@@ -180,18 +198,22 @@ pub(super) fn ranking_heads(comparison: &Comparison) -> Vec<String> {
 
 /// See [`ranking_heads`].
 pub(super) fn ranking_cells(comparison: &Comparison, ranking: &Ranking) -> Vec<String> {
-    let largest = ranking.places.iter().map(|one| one.value.median.abs()).fold(0.0, f64::max);
+    let largest = ranking.places.iter().filter_map(|one| one.value).map(|one| one.median.abs()).fold(0.0, f64::max);
     let scale = scale_for(&ranking.unit, largest);
     let cell = |name: &str| {
         let place = ranking.places.iter().find(|one| one.implementation == name)?;
-        let value = place.value;
-        let interval = value
-            .spread()
+        let spread = place.value.and_then(|value| value.spread());
+        let interval = spread
             .map_or(String::new(), |Interval { lo, hi }| format!(" [{}, {}]", scale.number(lo), scale.number(hi)));
+        let lacking = match place.lacking {
+            0 => String::new(),
+            n => format!(" ({n} without a value)"),
+        };
+        let value = place.value.map_or("–".to_owned(), |value| scale.show(value.median));
         let place = if ranking.compared { format!("{}: ", place.shown()) } else { String::new() };
-        Some(format!("{place}{}{interval}", scale.show(value.median)))
+        Some(format!("{place}{value}{interval}{lacking}"))
     };
-    let at = ranking.labels.as_ref().map_or("all points".to_owned(), point);
+    let at = ranking.shown_point();
     let seeds = if ranking.compared { ranking.seeds.to_string() } else { too_few(ranking.seeds) };
     let cells = comparison.implementations.iter().map(|one| cell(&one.name).unwrap_or_else(|| "–".to_owned()));
     [title(&ranking.metric), at, seeds].into_iter().chain(cells).collect()
@@ -223,7 +245,23 @@ pub(super) fn summary(comparison: &Comparison, see: &str) -> String {
             comparison.rankings.iter().map(|ranking| ranking_cells(comparison, ranking)).collect();
         table(&ranking_heads(comparison), &rows, &mut out);
     }
+    if !comparison.notes.is_empty() {
+        out.push('\n');
+        out.extend(comparison.notes.iter().map(|note| format!("Note: {note}\n")));
+    }
     out
+}
+
+impl Ranking {
+    /// Its point in words.
+    fn shown_point(&self) -> String {
+        match (&self.labels, self.points_left_out) {
+            (Some(labels), _) => point(labels),
+            (None, 0) => "all points".to_owned(),
+            (None, 1) => "all points but one".to_owned(),
+            (None, n) => format!("all points but {n}"),
+        }
+    }
 }
 
 /// Columns beside each other, the last one as wide as it is.

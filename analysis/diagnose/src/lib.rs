@@ -196,7 +196,12 @@ fn came(
     let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
     let told = found.iter().any(|found| found.explains >= wrong);
     if wrong > 0 && !floats::look_at(evidence, found)? && !told {
-        unknown.push(format!("what is wrong with {wrong} sums: {}", evidence.next_step(", format.lanes = true")));
+        // Sums by key have no lanes; their workers count what is wrong with them.
+        let next = match evidence.manifest.family() {
+            Family::Pairs => "the run's counters hot_sums_* say in which way they are (docs/libra.md)".to_owned(),
+            _ => evidence.next_step(", format.lanes = true"),
+        };
+        unknown.push(format!("what is wrong with {wrong} sums: {next}"));
     } else if wrong == 0 && unchecked > 0 {
         floats::look_at(evidence, found)?;
     }

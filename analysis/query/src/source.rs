@@ -10,13 +10,14 @@ use pktgen_core::{Error, Result};
 use pktgen_records::batches::Batches;
 use pktgen_records::fates::frame_bytes;
 use pktgen_records::frame::frame;
+use pktgen_records::labels::NUMBERS;
 use pktgen_records::run::RunData;
 use pktgen_records::stream_file::StreamFile;
 use pktgen_records::{Line, Options, analyze_run_with};
 use polars::prelude::*;
 
 use crate::fates;
-use crate::tables::{Kind, LABELS, Made, NUMBERS, QueryColumn as Asked};
+use crate::tables::{Kind, LABELS, Made, QueryColumn as Asked};
 
 /// Rows that are decoded at a time.
 const ROWS: usize = 1 << 16;
@@ -290,6 +291,10 @@ pub(crate) const fn data_type(kind: Kind) -> DataType {
 /// Lines of metrics as rows.
 fn of_lines(lines: &[Line], columns: &[&Asked]) -> PolarsResult<DataFrame> {
     let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let number = |value: &serde_json::Value| text(value).parse::<i64>().ok();
+    let has_column = |label: &String, value: &serde_json::Value| {
+        LABELS.contains(&label.as_str()) && (!NUMBERS.contains(&label.as_str()) || number(value).is_some())
+    };
     let cells = columns.iter().map(|column| {
         let name = column.name.as_str();
         let texts = |cell: &dyn Fn(&Line) -> Option<String>| {
@@ -301,12 +306,12 @@ fn of_lines(lines: &[Line], columns: &[&Asked]) -> PolarsResult<DataFrame> {
             "value" => Column::new(name.into(), lines.iter().map(|line| line.value).collect::<Vec<_>>()),
             "key" => texts(&Line::key),
             "other" => texts(&|line| {
-                let others = line.labels.iter().filter(|(label, _)| !LABELS.contains(&label.as_str()));
+                let others = line.labels.iter().filter(|(label, value)| !has_column(label, value));
                 let others: Vec<_> = others.map(|(label, value)| format!("{label}={}", text(value))).collect();
                 (!others.is_empty()).then(|| others.join(" "))
             }),
             _ if NUMBERS.contains(&name) => {
-                let number = |line: &Line| line.labels.get(name).and_then(|value| text(value).parse::<i64>().ok());
+                let number = |line: &Line| line.labels.get(name).and_then(number);
                 Column::new(name.into(), lines.iter().map(number).collect::<Vec<_>>())
             }
             _ => texts(&|line| line.labels.get(name).map(text)),

@@ -7,6 +7,7 @@ use pktgen_capture::tables::TABLES;
 use pktgen_core::column::{Data, StreamTable};
 use pktgen_core::record::{Action, BOOKS, Heat, ITERATIONS, RECEIVED, RESULTS, Reason, SENT, STATES, STREAMS, SumOk};
 use pktgen_records::fates::Fate;
+use pktgen_records::labels::NUMBERS;
 use serde_json::json;
 
 /// Streams of run dirs that are tables, in the order in which they are listed.
@@ -228,8 +229,6 @@ fn fates() -> QueryTable {
     }
 }
 
-/// Labels of metrics that are numbers.
-pub(crate) const NUMBERS: [&str; 4] = ["id", "n", "job", "tenth"];
 /// Labels of metrics with a column of their own.
 pub(crate) const LABELS: [&str; 13] =
     ["flow", "id", "n", "reason", "traffic", "job", "counter", "side", "link", "direction", "end", "tenth", "group"];

@@ -5,6 +5,8 @@
 use pktgen_core::definition::Label;
 use pktgen_core::record::Reason;
 
+/// Labels that are numbers in lines.
+pub const NUMBERS: [&str; 3] = ["id", "n", "job"];
 /// Whether a line is about clusters or workers.
 pub const FLOW: Label = Label::one_of("flow", &["cluster", "worker"], "of clusters, or of workers");
 /// Of workers alone.

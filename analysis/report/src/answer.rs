@@ -114,6 +114,8 @@ impl Tally {
             FEWER
         } else if self.undecided == 0 {
             ", no undecided points"
+        } else if self.above + self.below > 0 {
+            ", each by its own 95 % interval"
         } else {
             ""
         };
@@ -186,6 +188,10 @@ mod tests {
         assert_eq!(
             Tally::of(&enough, 0.55).told("better", "worse"),
             "better at 1, worse at 1 of 2 points, no undecided points"
+        );
+        assert_eq!(
+            Tally::of(&enough, 0.53).told("better", "worse"),
+            "better at 1, undecided at 1 of 2 points, each by its own 95 % interval"
         );
         for n in 1..SEEDS_MIN {
             let few = [(&five, cut(0.5, n)), (&forty, cut(0.6, n))];

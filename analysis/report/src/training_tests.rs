@@ -83,7 +83,7 @@ fn a_slower_variant_is_called_so() {
     cell.interval = Some(Interval { lo: 0.9, hi: 3.0 });
     let said = Model::build(&sweep).verdict.lines.join("\n");
     let wanted = "2 [0.900, 3] at p 0, 0.600 [0.500, 0.900] at p 1 (medians, 95 % intervals); slower at 1, \
-                  undecided at 1 of 2 points.";
+                  undecided at 1 of 2 points, each by its own 95 % interval.";
     assert!(said.contains(wanted), "{said}");
 }
 

@@ -170,6 +170,15 @@ impl Span {
     }
 }
 
+/// A number or quantity in one spelling, whatever its unit was; any other text as it is.
+pub fn canonical(text: &str) -> String {
+    let number = || text.parse::<f64>().ok().filter(|number| number.is_finite()).map(|number| number.to_string());
+    let rate = || text.parse::<Rate>().ok().map(|rate| rate.to_string());
+    let span = || text.parse::<Span>().ok().map(|span| span.to_string());
+    let size = || text.parse::<Size>().ok().map(|size| size.to_string());
+    number().or_else(rate).or_else(span).or_else(size).unwrap_or_else(|| text.to_owned())
+}
+
 /// An exact decimal number, zero or more, of at most 18 digits: a factor that no float rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Decimal {
@@ -288,6 +297,21 @@ impl fmt::Display for PacketRate {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_quantity_has_one_spelling() {
+        for (texts, one) in [
+            (["20Gbps", "20000Mbps", "20_000 Mbps"], "20Gbps"),
+            (["1.5us", "1500ns", "0.0015ms"], "1.5us"),
+            (["1KiB", "1024B", "8192bit"], "1KiB"),
+            (["0.1", "0.10", "1e-1"], "0.1"),
+        ] {
+            assert_eq!(texts.map(canonical), [one; 3], "{texts:?}");
+        }
+        for text in ["olaf", "", "NaN", "inf", "[\"20Gbps\"]", "20 Gb"] {
+            assert_eq!(canonical(text), text);
+        }
+    }
 
     #[test]
     fn the_papers_quantities() {

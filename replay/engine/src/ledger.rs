@@ -95,6 +95,8 @@ pub struct Receipt<'a> {
     pub part: Option<u32>,
     /// Whether a worker has all of that aggregate with it.
     pub last: bool,
+    /// Whether its content is right, where its endpoint can tell.
+    pub judged: SumOk,
     /// What it carries.
     pub carried: Carried<'a>,
 }
@@ -103,8 +105,9 @@ impl<'a> Receipt<'a> {
     /// What a row says, and the values that its packet carries.
     #[inline]
     pub fn of(row: &Received, values: &'a [u8]) -> Self {
-        let Received { packet, count, heat, part, last, .. } = *row;
-        Receipt { packet, count, heat, part, last: last == Some(true), carried: Carried::Bytes(values) }
+        let Received { packet, count, heat, part, last, sum_ok, .. } = *row;
+        let (last, carried) = (last == Some(true), Carried::Bytes(values));
+        Receipt { packet, count, heat, part, last, judged: sum_ok, carried }
     }
 }
 
@@ -259,7 +262,7 @@ impl Ledger {
             (Account::Results(own), None) => own.received(receipt, counts),
             (Account::Results(own), Some(device)) => device.result(own, receipt, counts),
             // What is hot is summed, without a list of members.
-            (Account::Pairs(_), Some(device)) if receipt.heat == Some(Heat::Hot) => device.hot(),
+            (Account::Pairs(_), Some(device)) if receipt.heat == Some(Heat::Hot) => device.hot(receipt.judged),
             (Account::Pairs(own), _) => own.received(receipt, counts),
         }
     }
@@ -350,7 +353,11 @@ impl Ledger {
 
     /// What is known of the device by what arrived; none of one that keeps books.
     pub fn unseen(&self) -> Option<Unseen> {
-        self.black_box.as_ref().map(|device| device.facts())
+        let adder = match &self.account {
+            Account::Pairs(own) => Some(own.adder()),
+            _ => None,
+        };
+        self.black_box.as_ref().map(|device| device.facts(adder))
     }
 
     /// Packets that arrived again, if the device keeps no books.
@@ -363,10 +370,10 @@ impl Ledger {
         self.black_box.as_ref().map(|device| &device.cluster_of[..])
     }
 
-    /// How often updates are in sums; none where nothing is summed by key. Known when the account is closed.
+    /// How often updates are in sums; none where nothing is summed by key, or no books say it. Known when the account is closed.
     pub fn exactness(&self) -> Option<Exactness> {
-        match &self.account {
-            Account::Pairs(own) => Some(own.exactness()),
+        match (&self.account, &self.black_box) {
+            (Account::Pairs(own), None) => Some(own.exactness()),
             _ => None,
         }
     }
@@ -391,7 +398,8 @@ mod tests {
     }
 
     pub(super) fn whole(packet: PacketId, count: u16, bytes: &[u8]) -> Receipt<'_> {
-        Receipt { packet, count, heat: None, part: None, last: false, carried: Carried::Bytes(bytes) }
+        let (heat, judged, carried) = (None, SumOk::Unknown, Carried::Bytes(bytes));
+        Receipt { packet, count, heat, part: None, last: false, judged, carried }
     }
 
     fn bytes(values: &[f32]) -> Vec<u8> {

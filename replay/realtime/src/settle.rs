@@ -147,8 +147,9 @@ fn again(dir: &Path) -> Result<u64> {
 impl Settled {
     /// A packet arrived; returns its name, where packets have none of their own.
     fn received(&mut self, row: &ReceivedRow, watch: &mut Watch) -> Name {
-        let ReceivedRow { packet, count, heat, part, last, digest, .. } = *row;
-        let receipt = Receipt { packet, count, heat, part, last, carried: Carried::Digest(digest.unwrap_or_default()) };
+        let ReceivedRow { packet, count, heat, part, last, digest, sum_ok, .. } = *row;
+        let carried = Carried::Digest(digest.unwrap_or_default());
+        let receipt = Receipt { packet, count, heat, part, last, judged: sum_ok, carried };
         let nameless = self.ledger.is_nameless();
         let expected = watch.as_ref().filter(|_| !nameless).and_then(|_| self.ledger.expected(&receipt));
         let before = (self.ledger.strangers(), self.ledger.repeated());

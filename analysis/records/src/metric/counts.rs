@@ -143,7 +143,9 @@ impl Metric for Counts {
 fn checked(run: &Analysis) -> bool {
     let counters = &run.manifest.counters;
     match &run.manifest.unseen {
-        Some(unseen) => counters.sums_wrong > 0 || unseen.unchecked == 0 || unseen.checked_by_lanes > 0,
+        Some(unseen) => {
+            counters.sums_wrong > 0 || unseen.unchecked == 0 || unseen.checked_by_lanes + unseen.checked_by_key > 0
+        }
         None => run.manifest.external.is_none(),
     }
 }

@@ -10,14 +10,12 @@ use pktgen_workload::study::{Finding, STUDIES, Study};
 use serde_json::Value;
 
 use super::Metric;
+use crate::labels::NUMBERS;
 use crate::line::Line;
 use crate::resolved::Analysis;
 
 /// See the module.
 pub struct Findings;
-
-/// Labels that are numbers in lines.
-const NUMBERS: [&str; 3] = ["id", "n", "job"];
 
 impl Named for Findings {
     fn name(&self) -> &'static str {

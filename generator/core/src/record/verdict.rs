@@ -176,7 +176,12 @@ findings! {
             "{packets} sums were not checked: their members are not known (format.lanes = \"which\" proves them)";
         /// Sums by key whose members are not known.
         KeysNotChecked = "keys_not_checked" { packets: u64 } =>
-            "{packets} packets of hot sums were not checked: no packet says whose pairs a sum by key holds, and the device keeps no books";
+            "{packets} packets of hot sums were not checked: whose pairs they hold is not known (asynchronous training, pushes that workers \
+             gave up, workers in several processes, or results of an iteration that was over)";
+        /// Sums by key that were checked.
+        KeysChecked = "keys_checked" { packets: u64, allowed: String } =>
+            "{packets} packets of hot sums were checked by key: in a synchronous iteration each is of all workers of the job; what is off by \
+             more than {allowed} of the sizes of what was added is found, in any order of additions";
         /// Lanes that no set of updates explains.
         LanesContradict = "lanes_contradict" { packets: u64 } =>
             "the lanes of {packets} packets are explained by no set of updates: the device adds otherwise than format.lanes_merge says, \
@@ -306,6 +311,12 @@ pub struct Unseen {
     /// The least error that every element of those would have shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_error: Option<String>,
+    /// Packets of sums by key whose values were checked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub checked_by_key: u64,
+    /// How far those may be off, over the sizes of what was added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_error: Option<String>,
     /// What was offered to the link that the topology declares, and what arrived over it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<DeviceLoad>,
@@ -448,6 +459,9 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
         packets if facts.pairs => told.push(Note::KeysNotChecked { packets }),
         packets => told.push(Note::NotChecked { packets }),
     }
+    if let Some(allowed) = unseen.allowed_error.clone() {
+        told.push(Note::KeysChecked { packets: unseen.checked_by_key, allowed });
+    }
     if let Some(smallest) = unseen.smallest_error.clone() {
         told.push(Note::CheckedByLanes { packets: unseen.checked_by_lanes, smallest });
     }
@@ -466,7 +480,8 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
 /// What shows that something other than what was declared was measured.
 fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
     let mut told = Vec::new();
-    let merged = facts.balance.delivered_merged + unseen.unchecked + unseen.checked_by_lanes > 0;
+    let merged =
+        facts.balance.delivered_merged + unseen.unchecked + unseen.checked_by_lanes + unseen.checked_by_key > 0;
     if let Some(load) = &unseen.load {
         let (link_bps, overloaded) = (load.link_bps, load.offered.exceeds(load.link_bps));
         if load.arrived.exceeds(link_bps) {

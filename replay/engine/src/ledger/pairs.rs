@@ -126,6 +126,11 @@ impl PairSums {
         }
     }
 
+    /// How the switch adds.
+    pub(super) fn adder(&self) -> &Adder {
+        &self.adder
+    }
+
     /// How often updates are in sums. Known when the account is closed.
     pub(super) fn exactness(&self) -> Exactness {
         self.exactness

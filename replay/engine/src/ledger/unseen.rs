@@ -13,6 +13,7 @@ use super::Receipt;
 use super::fates::FateCounts;
 use super::results::Results;
 use super::updates::Updates;
+use crate::target::sparse::Adder;
 
 /// What the members that lanes prove say of sums.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -52,6 +53,8 @@ pub(super) struct BlackBox {
     smallest: Option<f64>,
     /// Packets whose lanes no set of updates explains.
     contradict: u64,
+    /// Packets of sums by key that workers judged.
+    by_key: u64,
 }
 
 impl BlackBox {
@@ -74,11 +77,14 @@ impl BlackBox {
             proven: 0,
             smallest: None,
             contradict: 0,
+            by_key: 0,
         }
     }
 
-    /// What a manifest says of it.
-    pub(super) fn facts(&self) -> Unseen {
+    /// What a manifest says of it, if it adds with `adder`.
+    pub(super) fn facts(&self, adder: Option<&Adder>) -> Unseen {
+        let workers = self.clusters.iter().map(Vec::len).max().unwrap_or(0);
+        let off = adder.filter(|_| self.by_key > 0).map(|adder| adder.error().share(workers as u32));
         Unseen {
             merges: self.merges,
             duplicates: self.repeated,
@@ -87,6 +93,8 @@ impl BlackBox {
             checked_by_lanes: self.proven,
             lanes_contradict: self.contradict,
             smallest_error: self.smallest.map(|error| format!("{error:.2e}")),
+            checked_by_key: self.by_key,
+            allowed_error: off.map(|share| format!("{share:.1e}")),
             ..Unseen::default()
         }
     }
@@ -100,10 +108,10 @@ impl BlackBox {
         self.contradict = proven.contradict;
     }
 
-    /// A packet of hot pairs arrived, whose members nothing lists.
-    pub(super) fn hot(&mut self) -> SumOk {
-        self.sums += 1;
-        SumOk::Unknown
+    /// A packet of hot pairs arrived, whose members nothing lists; workers may know what it should hold.
+    pub(super) fn hot(&mut self, judged: SumOk) -> SumOk {
+        *if judged == SumOk::Unknown { &mut self.sums } else { &mut self.by_key } += 1;
+        judged
     }
 
     /// So many results came to workers that had them already.

@@ -88,3 +88,81 @@ impl Adder {
         }
     }
 }
+
+/// Unit roundoff of f32.
+const U: f64 = 1.0 / (1u64 << 24) as f64;
+/// Unit roundoff of f64, in which sums are made again.
+const U64: f64 = 1.0 / (1u64 << 53) as f64;
+/// How far an addition by tables is off at most, as a share of the sizes of what is added (a test looks at all exponents), and beside
+/// that: what is below 2⁻³² is left out (docs/float.md).
+const TABLES_OFF: (f64, f64) = (0.0025, 1.0 / (1u64 << 31) as f64);
+/// Sizes from which on additions by tables leave out what does not fit: 2¹⁷.
+const TABLES_MOST: f64 = (1 << 17) as f64;
+
+/// How far sums of an adder are off at most.
+#[derive(Debug, Clone, Copy)]
+pub struct AdditionError {
+    /// Of one addition: as a share of the sizes of what is added.
+    share: f64,
+    /// Of one addition, whatever the sizes.
+    beside: f64,
+    /// Sizes from which on nothing is known.
+    most: f64,
+}
+
+impl AdditionError {
+    /// Additions of f32s come to within γₙ₋₁ · Σ|x| of the exact sum of n numbers, where γₖ = k·u / (1 − k·u) and u = 2⁻²⁴ (design §5),
+    /// in any order.
+    pub const F32: AdditionError = AdditionError { share: U, beside: 0.0, most: f32::MAX as f64 };
+
+    /// The most that a sum of `members` numbers is off, over the sum of their sizes.
+    pub fn share(&self, members: u32) -> f64 {
+        let off = f64::from(members.saturating_sub(1)) * self.share;
+        if off < 1.0 { off / (1.0 - off) + f64::from(members) * U64 } else { f64::INFINITY }
+    }
+
+    /// Whether `value` may be the sum of `members` numbers, whose sum is `exact` and whose sizes come to `size`.
+    pub fn allows(&self, value: f64, exact: f64, size: f64, members: u32) -> bool {
+        let beside = f64::from(members.saturating_sub(1)) * self.beside;
+        size >= self.most || (value - exact).abs() <= self.share(members) * size + beside
+    }
+}
+
+impl Adder {
+    /// How far its sums are off at most.
+    pub fn error(&self) -> AdditionError {
+        match self {
+            Adder::Exact => AdditionError::F32,
+            Adder::Tables(_) => AdditionError { share: TABLES_OFF.0, beside: TABLES_OFF.1, most: TABLES_MOST },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+        /// Of any two numbers below what the tables hold.
+        #[test]
+        fn an_addition_by_tables_is_off_by_no_more_than_is_said(
+            (fractions, signs) in (any::<[u32; 2]>(), any::<[bool; 2]>()),
+            exponent in 60u32..143,
+            apart in 0u32..18,
+        ) {
+            let number = |fraction: u32, exponent: u32, sign: bool| {
+                f32::from_bits(u32::from(sign) << 31 | exponent << 23 | fraction & 0x7f_ffff)
+            };
+            let x = number(fractions[0], exponent, signs[0]);
+            let y = number(fractions[1], exponent - apart, signs[1]);
+            let (exact, size) = (f64::from(x) + f64::from(y), f64::from(x.abs()) + f64::from(y.abs()));
+            for (adder, x, y) in [(Adder::tables(), x, y), (Adder::tables(), y, x), (Adder::Exact, x, y)] {
+                let sum = f64::from(adder.add(x, y));
+                prop_assert!(adder.error().allows(sum, exact, size, 2), "{x} + {y} = {sum}: {}", (sum - exact).abs() / size);
+            }
+        }
+    }
+}

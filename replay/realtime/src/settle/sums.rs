@@ -1,7 +1,6 @@
 //! Sums of a device that keeps no books, checked by the members that lanes prove.
 //!
-//! f32 additions in any order come to within γₙ₋₁ · Σ|x| of the exact sum of n members, where γₖ = k·u / (1 − k·u) and u = 2⁻²⁴
-//! (design §5): what is farther off is wrong. A packet of one member must be that member, bit for bit.
+//! What is farther off than f32 additions in any order may be ([`AdditionError`]) is wrong. A packet of one member must be that member, bit for bit.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
@@ -17,11 +16,8 @@ use pktgen_workload::workload::Source;
 
 use super::batches;
 use crate::ledger::Proven;
+use crate::target::sparse::AdditionError;
 
-/// Unit roundoff of f32.
-const U: f64 = 1.0 / (1u64 << 24) as f64;
-/// Unit roundoff of f64, in which the sums are made again.
-const U64: f64 = 1.0 / (1u64 << 53) as f64;
 /// Bytes of gradients that wait for packets that hold them.
 const CACHE: usize = 256 << 20;
 
@@ -210,8 +206,7 @@ impl Sum {
 
     /// How far a right sum is off at most, over the sum of absolute values.
     fn share(&self) -> f64 {
-        let additions = f64::from(self.members - 1);
-        additions * U / (1.0 - additions * U) + f64::from(self.members) * U64
+        AdditionError::F32.share(self.members)
     }
 
     /// How far each value is off at most.

@@ -2,12 +2,13 @@
 //! `docs/libra.md`).
 //!
 //! One engine drives all workers of a run. [`packing`] says what they send, [`destinations`] whom to, [`lane`] what is acknowledged,
-//! [`worker`] where each is in its iteration; [`server`] is the parameter server of these runs, [`servers`] several.
+//! [`worker`] where each is in its iteration, [`proof`] whether sums of a device without books are right; [`server`] is the parameter server of these runs, [`servers`] several.
 
 mod controller;
 mod destinations;
 mod lane;
 mod packing;
+mod proof;
 mod reliable;
 mod seen;
 mod server;
@@ -19,8 +20,9 @@ use std::collections::BTreeSet;
 
 use crate::format::{self, COLD_PAIR, HEADER, Header, PORT, ResultHead, WORKER_PORT};
 use pktgen_core::config::{KeyTables, Section};
-use pktgen_core::record::{PacketId, Received, Sent};
+use pktgen_core::record::{PacketId, Received, Sent, SumOk};
 use pktgen_core::registry::Named;
+use pktgen_core::shard::Shard;
 use pktgen_core::time::Time;
 use pktgen_core::topology::NodeId;
 use pktgen_core::{Error, Result};
@@ -36,6 +38,7 @@ use pktgen_engine::endpoint::{
 };
 use pktgen_engine::frame::{BURST, Frame, Kind, Pool};
 use pktgen_engine::target::sparse::SparsePlace;
+use proof::Proof;
 use settings::Settings;
 use worker::{Due, Worker};
 
@@ -79,7 +82,7 @@ static PROTOCOL: Protocol = Protocol {
 
 /// What both kinds have in common.
 macro_rules! speaks_libra {
-    ($needs_results:expr, $program:expr) => {
+    ($needs_results:expr, $program:expr, $common:expr) => {
         fn keys(&self) -> KeyTables {
             &[settings::Written::KEYS, settings::Shared::KEYS, reliable::Written::KEYS]
         }
@@ -95,6 +98,7 @@ macro_rules! speaks_libra {
                 several_servers: true,
                 needs_results,
                 program: Some(program),
+                common: $common,
                 ..Behaviour::ASYNCHRONOUS
             }
         }
@@ -111,7 +115,7 @@ macro_rules! speaks_libra {
 }
 
 impl WorkerKind for LibraKind {
-    speaks_libra!(true, "libra");
+    speaks_libra!(true, "libra", &["add"]);
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
         let settings = Settings::read(section, facts, source.as_ref(), self, true)?;
@@ -123,7 +127,7 @@ impl WorkerKind for LibraKind {
 }
 
 impl WorkerKind for PsLiteKind {
-    speaks_libra!(false, "forward");
+    speaks_libra!(false, "forward", &[]);
 
     fn open(&self, section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
         let settings = Settings::read(section, facts, source.as_ref(), self, false)?;
@@ -143,7 +147,8 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     }
     let is_result = header.kind == format::Kind::Result && !header.is_cold();
     let opener = if is_result { ResultHead::parse(payload)?.opener } else { None };
-    let kind = if opener.is_some() { Kind::Result } else { Kind::Control };
+    // A device without books is asked what it gives whether or not it says who opened a sum.
+    let kind = if opener.is_some() || is_result && facts.external { Kind::Result } else { Kind::Control };
     let worker = if let FrameDirection::To(worker) = side { worker } else { 0 };
     let identity = side.identity(kind, opener.unwrap_or_else(|| own(worker)), facts);
     Some(Identity { cluster: u16::from(header.job), ..identity })
@@ -192,6 +197,8 @@ struct SparseWorkers {
     templates: Vec<Template>,
     /// By job and switch.
     delivered: Vec<Delivered>,
+    /// What the sums of a device without books should be, where all workers are here and none goes on alone.
+    proof: Option<Proof>,
 }
 
 impl SparseWorkers {
@@ -207,19 +214,53 @@ impl SparseWorkers {
             Template::new((worker_ip(worker), WORKER_PORT), (server_ip(server), PORT), HEAD + HEADER)
         };
         let pairs = (0..count).flat_map(|worker| (0..shards.servers()).map(move |server| (worker, server)));
+        let per_job = settings.rules.sparse.workers_per_job();
+        let sums = usize::from(settings.rules.sparse.jobs()) * shards.racks() as usize;
+        let provable = facts.external
+            && settings.rules.hot
+            && !settings.rules.pulls
+            && !settings.failover
+            && facts.share == Shard::WHOLE;
         let mut workers = SparseWorkers {
             workers: (0..count).map(|worker| Worker::new(worker, &mut packing)).collect(),
             templates: pairs.map(template).collect(),
             destinations,
             ends: destinations.all().map(end).collect(),
-            roster: Roster::new(facts, settings.rules.sparse.workers_per_job()),
-            delivered: vec![Delivered::default(); usize::from(settings.rules.sparse.jobs()) * shards.racks() as usize],
+            roster: Roster::new(facts, per_job),
+            delivered: vec![Delivered::default(); sums],
+            proof: provable.then(|| Proof::new(sums, per_job, &settings.adder)),
             packing,
             settings,
             facts: facts.clone(),
         };
-        (0..count).for_each(|worker| workers.reschedule(worker, 0));
+        for worker in 0..count {
+            workers.prove(worker);
+            workers.reschedule(worker, 0);
+        }
         workers
+    }
+
+    /// What `worker` has for each switch in the iteration that it began.
+    fn prove(&mut self, worker: u32) {
+        let Some(proof) = &mut self.proof else { return };
+        let own = &self.workers[worker as usize];
+        let switches = self.destinations.count(Heat::Hot) as usize;
+        for (switch, part) in own.packed.parts.iter().take(switches).enumerate() {
+            proof.begin(usize::from(own.job) * switches + switch, own.iteration(), part.hot());
+        }
+    }
+
+    /// Ends the iteration of `worker` if nothing of it is missing; true if it was ended.
+    fn end_if_all(&mut self, worker: u32, t: Time, host: &mut Host) -> bool {
+        let SparseWorkers { workers, packing, settings, .. } = self;
+        let own = &mut workers[worker as usize];
+        let Some(row) = own.end_if_all(t, packing, settings.failover) else { return false };
+        let is_over = own.is_done();
+        host.iterations.push(row);
+        if !is_over {
+            self.prove(worker);
+        }
+        true
     }
 
     /// The workers, ready to run.
@@ -261,10 +302,9 @@ impl SparseWorkers {
                 continue;
             }
             // An iteration without anything to send or to wait for is over at once.
-            let SparseWorkers { workers, packing, settings, .. } = self;
-            let own = &mut workers[worker as usize];
-            let Some(row) = own.end_if_all(t, packing, settings.failover) else { break };
-            host.iterations.push(row);
+            if !self.end_if_all(worker, t, host) {
+                break;
+            }
         }
         self.reschedule(worker, t);
     }
@@ -384,32 +424,32 @@ impl SparseWorkers {
             let answer = Frame { packet, worker, cluster, flow, kind: Kind::Request, ..answer };
             self.emit(answer, None, pool, host);
         }
-        let SparseWorkers { workers, packing, .. } = self;
-        let own = &mut workers[worker as usize];
-        host.iterations.extend(own.end_if_all(t, packing, self.settings.failover));
+        self.end_if_all(worker, t, host);
         if self.settings.failover {
-            own.waits(t, &self.settings);
+            self.workers[worker as usize].waits(t, &self.settings);
         }
         self.reschedule(worker, t);
         all
     }
 
-    /// The first copy of a part of a sum is its delivery; the others are the same bytes. The sum is delivered with what
+    /// The first copy of a part of a sum is its delivery; the others are the same bytes, or wrong. The sum is delivered with what
     /// makes it complete to a worker, if `all`.
     fn deliver(&mut self, node: NodeId, header: &Header, all: bool, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let from =
             self.destinations.find(header.seq).filter(|(from, _)| from.heat == Heat::Hot && frame.kind == Kind::Result);
         let head = from.and_then(|(switch, number)| {
             let sum = usize::from(header.job) * self.destinations.count(Heat::Hot) as usize + switch.number as usize;
-            Some((ResultHead::parse(pool.payload(frame))?, number, self.delivered.get_mut(sum)?))
+            Some((ResultHead::parse(pool.payload(frame))?, number, sum)).filter(|_| sum < self.delivered.len())
         });
-        let Some((head @ ResultHead { part, opener: Some(opener), .. }, number, known)) = head else {
+        let Some((head, number, sum)) = head else { return pool.release(frame.buffer) };
+        let known = &mut self.delivered[sum];
+        let (accepted, last) = (known.is_new(number, &head), all && known.is_over(number, &head));
+        let sum_ok = self.judge(sum, &head, all, frame, pool);
+        // Without an opener nobody added anything; a device without books may say so of any sum.
+        let opener = head.opener.or(self.proof.is_some().then_some(frame.packet));
+        let Some(opener) = opener.filter(|_| accepted || last || sum_ok == SumOk::No) else {
             return pool.release(frame.buffer);
         };
-        let (accepted, last) = (known.is_new(number, &head), all && known.is_over(number, &head));
-        if !(accepted || last) {
-            return pool.release(frame.buffer);
-        }
         let row = Received {
             packet: opener,
             job: Some(u16::from(header.job)),
@@ -418,12 +458,24 @@ impl SparseWorkers {
             // A part does not say how many updates it represents.
             count: 0,
             accepted,
+            sum_ok,
             heat: Some(Heat::Hot),
-            part: Some(part.into()),
+            part: Some(head.part.into()),
             last: Some(last),
             ..roster::received_in_training(frame, node)
         };
         host.deliveries.push(Delivery { row, frame: *frame });
+    }
+
+    /// Whether a part of a sum is right, as far as that is known. Pushes that were given up may be in a sum or not.
+    fn judge(&mut self, sum: usize, head: &ResultHead, all: bool, frame: &Frame, pool: &Pool) -> SumOk {
+        let Some(proof) = &mut self.proof else { return SumOk::Unknown };
+        let job = sum / self.destinations.count(Heat::Hot) as usize;
+        let own = self.workers.chunks(self.settings.rules.sparse.workers_per_job() as usize).nth(job);
+        if own.is_none_or(|own| own.iter().any(|worker| worker.given_up() > 0)) {
+            return SumOk::Unknown;
+        }
+        proof.judge(sum, head, format::hot_pairs(format::pairs(pool.payload(frame))), all)
     }
 }
 
@@ -484,6 +536,7 @@ impl Workers for SparseWorkers {
                 self.settings.rules.sparse.iterations()
             )
         });
-        WorkersEnd { unfinished, ..WorkersEnd::default() }
+        let counters = self.proof.as_ref().map(Proof::counters).unwrap_or_default();
+        WorkersEnd { unfinished, counters, ..WorkersEnd::default() }
     }
 }

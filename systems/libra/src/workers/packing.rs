@@ -95,6 +95,11 @@ impl Part {
         }
     }
 
+    /// All pairs for a switch.
+    pub fn hot(&self) -> &[(u32, f32)] {
+        &self.hot
+    }
+
     /// Bytes of the pairs of a push.
     pub fn len(&self, push: u32) -> usize {
         self.range(push).len() * if self.cold.is_empty() { HOT_PAIR } else { COLD_PAIR }

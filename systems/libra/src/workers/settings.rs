@@ -17,6 +17,7 @@ use pktgen_workload::workload::Source;
 use super::packing::{Heat, Rules};
 use super::reliable::Reliable;
 use pktgen_engine::endpoint::{Facts, WorkerKind};
+use pktgen_engine::target::sparse::Adder;
 
 /// Most packets that may be under way.
 const WINDOW_MAX: u32 = 1 << 16;
@@ -42,6 +43,8 @@ settings! {
         cold_bytes: u32 = 1500 in (HEAD + HEADER + COLD_PAIR) as u32..=FRAME_MAX as u32;
         /// Window: packets in flight to a switch.
         window: u32 = 512 in 1..=WINDOW_MAX;
+        /// Addition in the switch, by which sums of a device without books are checked: the same key as `target.add`.
+        add: bool = "tables" of [("tables", true, ""), ("exact", false, "")];
         /// Distribution of parameters over several servers.
         partition: Partition = "hash" of [("hash", Partition::Hash, ""), ("ranges", Partition::Ranges, "")];
     }
@@ -59,6 +62,8 @@ settings! {
 #[derive(Clone)]
 pub(super) struct Settings {
     pub rules: Rules,
+    /// How an external switch adds.
+    pub adder: Adder,
     window: u32,
     pub reliable: Reliable,
     /// Another switch may take over, without what workers have sent.
@@ -91,7 +96,8 @@ impl Settings {
         let training = training(&rules, facts, window);
         let cold_bytes = HEAD + HEADER + cold_pairs * COLD_PAIR;
         let failover = hot && facts.standby.is_some();
-        Ok(Settings { rules, window, failover, reliable, cold_bytes, training })
+        let adder = if written.add { Adder::tables() } else { Adder::Exact };
+        Ok(Settings { rules, adder, window, failover, reliable, cold_bytes, training })
     }
 
     pub fn window(&self, heat: Heat) -> u32 {

@@ -1,0 +1,249 @@
+//! Sums of a switch that keeps no books, checked by key.
+//!
+//! In a synchronous iteration every worker of a job pushes each of its hot pairs once, and the results hold the sum of every parameter
+//! (LIBRA §3.1), so the sums are known before they come: not bit for bit, since the order of additions is not, but to within the error
+//! of any order. Called by [`super`] of a device without books alone.
+
+use std::collections::HashMap;
+
+use pktgen_core::record::{Counter, SumOk};
+use pktgen_engine::target::sparse::{Adder, AdditionError};
+
+use crate::format::ResultHead;
+
+/// What is known of one parameter in an iteration.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    exact: f64,
+    /// Sum of the sizes of what was added.
+    size: f64,
+    members: u32,
+    /// The part of the results that had it.
+    part: Option<u16>,
+}
+
+/// What one iteration of a job comes to at a switch.
+#[derive(Debug, Default)]
+struct Expected {
+    iteration: u32,
+    /// Workers that contribute what they have.
+    workers: u32,
+    cells: HashMap<u32, Cell>,
+}
+
+impl Expected {
+    /// What is wrong with a part of the sums; of the last one, too, whether a parameter that is surely not 0 was in none.
+    fn wrong(
+        &mut self,
+        part: u16,
+        pairs: impl Iterator<Item = (u32, f32)>,
+        is_last: bool,
+        error: &AdditionError,
+    ) -> Option<Wrong> {
+        for (index, value) in pairs {
+            let Some(cell) = self.cells.get_mut(&index) else {
+                if value == 0.0 {
+                    continue;
+                }
+                return Some(Wrong::Foreign);
+            };
+            // It is in one part alone, however often that comes.
+            if *cell.part.get_or_insert(part) != part {
+                return Some(Wrong::Repeated);
+            }
+            if !error.allows(value.into(), cell.exact, cell.size, cell.members) {
+                return Some(Wrong::Off);
+            }
+        }
+        let lacks = |cell: &Cell| cell.part.is_none() && !error.allows(0.0, cell.exact, cell.size, cell.members);
+        (is_last && self.cells.values().any(lacks)).then_some(Wrong::Incomplete)
+    }
+}
+
+/// What is wrong with a part of a sum: the first that is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wrong {
+    /// It came before all workers had begun the iteration.
+    Early,
+    /// A parameter that no worker pushed.
+    Foreign,
+    /// A parameter that was in another part.
+    Repeated,
+    /// A value that is farther off than additions are.
+    Off,
+    /// A parameter is missing in all parts.
+    Incomplete,
+}
+
+impl Wrong {
+    /// The name of its counter.
+    const COUNTERS: [&str; 5] =
+        ["hot_sums_early", "hot_sums_foreign", "hot_sums_repeated", "hot_sums_off", "hot_sums_incomplete"];
+}
+
+/// The sums of all jobs and switches, of the iteration that results come of and of the next, which some workers have begun.
+pub(super) struct Proof {
+    error: AdditionError,
+    /// Workers of a job.
+    workers: u32,
+    sums: Vec<[Expected; 2]>,
+    /// Wrong parts, by what is wrong.
+    wrong: [u64; Wrong::COUNTERS.len()],
+}
+
+impl Proof {
+    /// Of so many sums at once, each of so many workers, added in this way.
+    pub(super) fn new(sums: usize, workers: u32, adder: &Adder) -> Self {
+        let sums = (0..sums).map(|_| Default::default()).collect();
+        Proof { error: adder.error(), workers, sums, wrong: [0; Wrong::COUNTERS.len()] }
+    }
+
+    /// A worker begins an iteration, with these pairs for a switch.
+    pub(super) fn begin(&mut self, sum: usize, iteration: u32, pairs: &[(u32, f32)]) {
+        let expected = &mut self.sums[sum][iteration as usize % 2];
+        if expected.iteration != iteration {
+            expected.cells.clear();
+            (expected.iteration, expected.workers) = (iteration, 0);
+        }
+        expected.workers += 1;
+        for (index, value) in pairs {
+            let cell = expected.cells.entry(*index).or_default();
+            cell.exact += f64::from(*value);
+            cell.size += f64::from(value.abs());
+            cell.members += 1;
+        }
+    }
+
+    /// Whether this part of a sum is right, and the sum complete if a worker has all of it with this part. Not known of an iteration that
+    /// is over, whose results come again.
+    pub(super) fn judge(
+        &mut self,
+        sum: usize,
+        head: &ResultHead,
+        pairs: impl Iterator<Item = (u32, f32)>,
+        is_last: bool,
+    ) -> SumOk {
+        let own = &mut self.sums[sum];
+        let newest = own.iter().map(|one| one.iteration).max().unwrap_or(0);
+        let expected = &mut own[head.iteration as usize % 2];
+        if head.iteration < newest && expected.iteration != head.iteration {
+            return SumOk::Unknown;
+        }
+        // Before all workers have begun an iteration no switch has its sums.
+        let begun = expected.iteration == head.iteration && expected.workers == self.workers;
+        let wrong = match begun {
+            false => Some(Wrong::Early),
+            true => expected.wrong(head.part, pairs, is_last, &self.error),
+        };
+        let Some(wrong) = wrong else { return SumOk::Yes };
+        self.wrong[wrong as usize] += 1;
+        SumOk::No
+    }
+
+    /// Wrong parts, by what is wrong; only what there is.
+    pub(super) fn counters(&self) -> Vec<Counter> {
+        let counts = Wrong::COUNTERS.iter().zip(self.wrong).filter(|(_, count)| *count > 0);
+        counts.map(|(name, count)| Counter::sum(name, count)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::record::PacketId;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HOT: u32 = 40;
+    const PAIRS: usize = 16;
+
+    fn head(iteration: u32, part: usize, parts: usize) -> ResultHead {
+        ResultHead { part: part as u16, parts: parts as u16, iteration, opener: Some(PacketId::new(0, 0, 0)) }
+    }
+
+    /// The registers as a switch gives them.
+    fn results(registers: &[f32]) -> Vec<Vec<(u32, f32)>> {
+        let used: Vec<(u32, f32)> = (0..).zip(registers.iter().copied()).filter(|(_, value)| *value != 0.0).collect();
+        used.chunks(PAIRS).map(<[_]>::to_vec).chain(used.is_empty().then(Vec::new)).collect()
+    }
+
+    fn judged(proof: &mut Proof, iteration: u32, parts: &[Vec<(u32, f32)>]) -> Vec<SumOk> {
+        let one = |(at, part): (usize, &Vec<(u32, f32)>)| {
+            proof.judge(0, &head(iteration, at, parts.len()), part.iter().copied(), at + 1 == parts.len())
+        };
+        parts.iter().enumerate().map(one).collect()
+    }
+
+    /// Each worker's pairs, and an order in which packets of one pair arrive.
+    fn pushes() -> impl Strategy<Value = (Vec<Vec<(u32, f32)>>, Vec<(usize, (u32, f32))>)> {
+        let value = prop_oneof![-1.0f32..1.0, -1e-6f32..1e-6];
+        let own = prop::collection::btree_map(0..HOT, value, 1..30).prop_map(|pairs| pairs.into_iter().collect());
+        prop::collection::vec(own, 1..9).prop_flat_map(|workers: Vec<Vec<(u32, f32)>>| {
+            let all: Vec<_> = (0..).zip(&workers).flat_map(|(w, own)| own.iter().map(move |pair| (w, *pair))).collect();
+            (Just(workers), Just(all).prop_shuffle())
+        })
+    }
+
+    fn begun(workers: &[Vec<(u32, f32)>], adder: &Adder) -> Proof {
+        let mut proof = Proof::new(1, workers.len() as u32, adder);
+        workers.iter().for_each(|own| proof.begin(0, 7, own));
+        proof
+    }
+
+    fn added(pushes: &[(usize, (u32, f32))], adder: &Adder) -> Vec<f32> {
+        let mut registers = vec![0.0; HOT as usize];
+        pushes.iter().for_each(|(_, pair)| adder.add_all(&mut registers, &[*pair]));
+        registers
+    }
+
+    proptest! {
+        /// Whatever the order, what either adder comes to is right; a push that is in it twice or not at all is found.
+        #[test]
+        fn any_order_is_right_and_a_push_too_many_or_too_few_is_found((workers, order) in pushes(), pick in any::<prop::sample::Index>()) {
+            for adder in [Adder::Exact, Adder::tables()] {
+                let parts = results(&added(&order, &adder));
+                let all = judged(&mut begun(&workers, &adder), 7, &parts);
+                prop_assert!(all.iter().all(|one| *one == SumOk::Yes), "{all:?}");
+                let again = judged(&mut begun(&workers, &adder), 7, &[parts.clone(), parts.clone()].concat()[..parts.len()].to_vec());
+                prop_assert_eq!(all, again);
+            }
+            let (_, (index, value)) = *pick.get(&order);
+            // The other pushes of the parameter must not hide it.
+            let size: f32 = order.iter().filter(|(_, pair)| pair.0 == index).map(|(_, pair)| pair.1.abs()).sum();
+            prop_assume!(value.abs() > 1e-4 * size);
+            let twice: Vec<_> = order.iter().copied().chain([(0, (index, value))]).collect();
+            let never: Vec<_> = order.iter().copied().filter(|(_, pair)| *pair != (index, value)).collect();
+            for wrong in [twice, never] {
+                let parts = results(&added(&wrong, &Adder::Exact));
+                let all = judged(&mut begun(&workers, &Adder::Exact), 7, &parts);
+                prop_assert!(all.contains(&SumOk::No), "{index} {value}: {all:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_missing_too_early_in_two_parts_or_of_nobody_is_wrong() {
+        let workers = [vec![(1, 1.0), (2, 2.0)], vec![(2, 0.5), (3, -4.0)]];
+        let proof = || begun(&workers, &Adder::Exact);
+        let right = vec![(1, 1.0), (2, 2.5), (3, -4.0)];
+        let verdict = |iteration, parts: &[Vec<(u32, f32)>]| judged(&mut proof(), iteration, parts);
+        assert_eq!(verdict(7, &[right.clone()]), [SumOk::Yes]);
+        assert_eq!(verdict(7, &[right[..2].to_vec()]), [SumOk::No], "one is missing");
+        assert_eq!(verdict(7, &[right[..2].to_vec(), right[1..].to_vec()]), [SumOk::Yes, SumOk::No], "in two parts");
+        assert_eq!(verdict(7, &[[&right[..], &[(9, 1e-9)]].concat()]), [SumOk::No], "nobody pushed it");
+        assert_eq!(verdict(7, &[[&right[..], &[(9, 0.0)]].concat()]), [SumOk::Yes], "a zero says nothing");
+        assert_eq!(verdict(8, &[right.clone()]), [SumOk::No], "nobody is there yet");
+        assert_eq!(verdict(7, &[vec![(1, f32::NAN), (2, 2.5), (3, -4.0)]]), [SumOk::No]);
+        let mut later = proof();
+        workers.iter().for_each(|own| later.begin(0, 8, own));
+        later.begin(0, 9, &workers[0]);
+        assert_eq!(judged(&mut later, 7, &[right.clone()]), [SumOk::Unknown], "long over");
+        assert_eq!(judged(&mut later, 9, &[right.clone()]), [SumOk::No], "one worker has not begun it");
+        assert_eq!(judged(&mut later, 8, &[right]), [SumOk::Yes]);
+        assert_eq!(later.counters(), [Counter::sum("hot_sums_early", 1)]);
+        let mut wrong = proof();
+        judged(&mut wrong, 7, &[vec![(1, 1.5)], vec![(9, 1.0)], vec![(1, 1.0)], Vec::new()]);
+        let each = ["hot_sums_foreign", "hot_sums_repeated", "hot_sums_off", "hot_sums_incomplete"];
+        assert_eq!(wrong.counters(), each.map(|name| Counter::sum(name, 1)));
+    }
+}
