@@ -199,3 +199,47 @@ fn workers_device_and_server_in_processes_of_their_own_are_a_whole_run() {
         }
     }
 }
+
+/// The switch in a process of its own, of which workers and server know nothing: the manifest of their run.
+fn black_box(net: &Net, folder: &Path, device: &[&str], workers: &[&str]) -> Value {
+    let wire = ["transport.kind=af_packet", FOUR];
+    let device = serving(&net.inside("d"), "target", "libra", &folder.join("device"), &[&wire, device].concat());
+    let external = ["target.kind=external", "target.profile=generic"];
+    let out = folder.join("out");
+    let output = replay(&net.inside("h"), "libra", &out, &[&wire, &external, workers].concat());
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{workers:?}: {}", said(&output));
+    device.end();
+    manifest(&out)
+}
+
+#[test]
+fn hot_sums_of_a_device_without_books_are_checked_by_key() {
+    let net = match Net::make("sparsebox", &["h", "d"], &[(("h", "w0"), ("d", "d0")), (("d", "d1"), ("h", "s0"))]) {
+        Err(why) => return skip(Need::Netns, "af_packet between namespaces", why),
+        Ok(net) => net,
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let own = |name: &str| {
+        let own = folder.path().join(name);
+        std::fs::create_dir(&own).expect("a folder");
+        own
+    };
+    let checked = |manifest: &Value| number(&manifest["unseen"]["checked_by_key"]);
+    let notes = |manifest: &Value| manifest["validity"]["notes"].to_string();
+    let wrong = |manifest: &Value| number(&manifest["counters"]["sums_wrong"]);
+    let right = undisturbed("a switch without books", |i| {
+        let manifest = black_box(&net, &own(&format!("right-{i}")), &[], &[]);
+        assert_eq!(wrong(&manifest), 0, "{manifest}");
+        (manifest["validity"]["valid"] == true).then_some(manifest)
+    });
+    let Some(right) = right else { return };
+    assert!(checked(&right) > 1000 && notes(&right).contains("keys_checked"), "{right}");
+    assert!(right["counters"]["device"].get("counted_twice").is_none(), "no books say it: {}", right["counters"]);
+    // Additions by tables are no additions of f32s.
+    let off = black_box(&net, &own("off"), &["target.add=tables"], &["target.add=exact"]);
+    assert!(wrong(&off) > 100 && counter(&off, "hot_sums_off") == wrong(&off), "{off}");
+    assert!(off["validity"]["faults"].to_string().contains("wrong_sums"), "{}", off["validity"]);
+    // Who pulls gets what there is.
+    let open = black_box(&net, &own("async"), &[ASYNC], &[ASYNC]);
+    assert!(notes(&open).contains("keys_not_checked") && wrong(&open) == 0, "{}", open["validity"]);
+}

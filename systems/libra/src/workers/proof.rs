@@ -40,23 +40,19 @@ impl Expected {
         is_last: bool,
         error: &AdditionError,
     ) -> Option<Wrong> {
+        let mut first = None;
         for (index, value) in pairs {
             let Some(cell) = self.cells.get_mut(&index) else {
-                if value == 0.0 {
-                    continue;
-                }
-                return Some(Wrong::Foreign);
+                first = first.or((value != 0.0).then_some(Wrong::Foreign));
+                continue;
             };
             // It is in one part alone, however often that comes.
-            if *cell.part.get_or_insert(part) != part {
-                return Some(Wrong::Repeated);
-            }
-            if !error.allows(value.into(), cell.exact, cell.size, cell.members) {
-                return Some(Wrong::Off);
-            }
+            let repeated = *cell.part.get_or_insert(part) != part;
+            let off = !error.allows(value.into(), cell.exact, cell.size, cell.members);
+            first = first.or(repeated.then_some(Wrong::Repeated)).or(off.then_some(Wrong::Off));
         }
         let lacks = |cell: &Cell| cell.part.is_none() && !error.allows(0.0, cell.exact, cell.size, cell.members);
-        (is_last && self.cells.values().any(lacks)).then_some(Wrong::Incomplete)
+        first.or_else(|| (is_last && self.cells.values().any(lacks)).then_some(Wrong::Incomplete))
     }
 }
 
