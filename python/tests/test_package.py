@@ -37,9 +37,7 @@ def test_metrics_are_the_lines_of_the_tool(small: pktgen.Sweep) -> None:
         run = small.run(variant=row["variant"], rate=row["topology.rate"], seed=row["seed"])
         assert Path(line["labels"].pop("run")).name == run.name
         rest = {name: value for name, value in row.items() if name not in run.labels and name not in ("seed", "metric", "unit", "value")}
-        # Labels that have no column of their own are texts in one.
-        other = dict(label.split("=", 1) for label in (rest.pop("other") or "").split())
-        assert {name: value for name, value in rest.items() if value is not None} | other == line["labels"]
+        assert {name: value for name, value in rest.items() if value is not None} == line["labels"]
     assert small.run(variant="Olaf", seed=2).metrics("loss")["value"].item() == table.filter(
         pl.col("variant") == "Olaf", pl.col("seed") == 2, pl.col("metric") == "loss")["value"].item()
 
@@ -76,7 +74,7 @@ def test_keywords_are_settings() -> None:
     with pytest.raises(pktgen.UsageError, match="target.slots is given twice"):
         _keys.overrides(OLAF, None, None, {"target.slots": 1}, {"slots": 2})
     words = _keys.overrides(OLAF, range(3), {"a.b": ("x", 1.5)}, {"c": True}, {"name": 'q"ö'})
-    assert words[1::2] == ['sweep.seeds="0,1,2"', 'sweep.axes.a.b=["x", 1.5]', "c=true", 'name="q\\"ö"']
+    assert words[1::2] == ['sweep.seeds="0..2"', 'sweep.axes.a.b=["x", 1.5]', "c=true", 'name="q\\"ö"']
     assert _keys.toml({"a b": [1, False]}) == '{ "a b" = [1, false] }'
     assert _keys.toml(pl.Series([2]).to_numpy()[0]) == "2"
     with pytest.raises(pktgen.UsageError, match="a setting cannot be None"):

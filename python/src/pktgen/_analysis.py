@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import polars as pl
 
 from . import _html as html
 from . import _tool as tool
-from ._errors import PktgenError, UsageError
+from ._errors import UsageError
 from ._tool import Note
 
 
@@ -40,11 +39,14 @@ class Analysis:
 
     def __repr__(self) -> str:
         state = "valid" if self.valid else "INVALID"
-        return f"<pktgen.Analysis {self.title}: {self.metrics.height} values, {state}>\n" + "\n".join(note.text for note in self.notes)
+        return f"<pktgen.Analysis {self.title}: {self.metrics.height} values, {state}>\n" + "\n".join(html.some(self._texts()))
 
     def _repr_html_(self) -> str:
         verified = all(note.code not in tool.CAUTION for note in self.notes)
-        return html.box(self.title, self.valid, [note.text for note in self.notes], verified) + self.metrics._repr_html_()
+        return html.box(self.title, self.valid, self._texts(), verified) + self.metrics._repr_html_()
+
+    def _texts(self) -> list[str]:
+        return [note.text for note in self.notes]
 
 
 def analyze(
@@ -62,19 +64,11 @@ def analyze(
     `metrics` are names or patterns; `format`, `anchor`, `offset` and `forwards` are flags of `pktgen analyze` (docs/analyze.md).
     """
     patterns = (metrics,) if isinstance(metrics, str) else metrics
-    flags: list[object] = [word for pattern in patterns for word in ("--metric", pattern)]
+    flags: list[object] = []
     for flag, value in [("--sent", sent), ("--format", format), ("--anchor", anchor), ("--offset", offset)]:
         flags += [flag, value] if value is not None else []
     flags += ["--forwards"] if forwards else []
     flags += [] if verify else ["--no-verify"]
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "metrics.parquet"
-        answer = tool.call("analyze", *paths, "--json", "--table", file, *flags, allow=(0, 1))
-        if not file.exists():
-            raise PktgenError(answer.message())
-        table = pl.read_parquet(file)
-    tool.warn_of(answer.notes())
-    if answer.message():
-        tool.warn(answer.message(), invalid=True)
+    table, answer = tool.metrics(paths, patterns, flags)
     kept = [column for column in table.columns if table[column].null_count() < table.height]
     return Analysis(", ".join(Path(path).name for path in paths), table.select(kept), answer.notes(), answer.code == 0)

@@ -52,7 +52,7 @@ class Comparison:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def __repr__(self) -> str:
-        return f"<pktgen.Comparison {self.title}: {self.outcome}>\n" + "\n".join(self.lines)
+        return f"<pktgen.Comparison {self.title}: {self.outcome}>\n" + "\n".join(html.some(self.lines))
 
     def _repr_html_(self) -> str:
         return html.box(f"{self.title}: {self.outcome.replace('_', ' ')}", self.valid, self.lines + self.notes, True)

@@ -16,8 +16,20 @@ from . import _tool as tool
 from ._errors import UsageError
 
 
-# What stands at the top of an experiment.
-TOP = ("name", "about", "seed")
+# Keys that `pktgen list --keys` lacks, by section; those of "" stand at the top of an experiment. A test compares them with the binary's.
+UNLISTED = {
+    "": ("name", "about", "seed"),
+    "workload": ("kind", "moves"),
+    "schedule": ("kind", "stop"),
+    "format": ("kind", "udp_checksum", "lanes", "lanes_window", "lanes_merge"),
+    "topology": ("kind",),
+    "target": ("kind", "profile", "program", "queue", "lockstep", "launch"),
+    "endpoint": ("workers",),
+    "transport": ("kind",),
+    "capture": ("records", "states", "pcap", "until", "goal"),
+    "sweep": ("seeds", "axes", "variants"),
+    "report": ("question", "metrics", "baseline", "groups", "fitted", "notes"),
+}
 
 
 def configs() -> pl.DataFrame:
@@ -26,8 +38,22 @@ def configs() -> pl.DataFrame:
 
 
 def settings() -> pl.DataFrame:
-    """The keys of experiments: section, kind, name of the reader, key, default, range, meaning (docs/settings.md)."""
-    return pl.DataFrame(tool.lines("list", "--keys")).select("section", "kind", "name", "key", "default", "range", "about")
+    """The keys of experiments: section, kind, name of the reader, key, default, range, meaning (docs/settings.md).
+
+    Keys that docs/experiments.md describes have a section ("": top level) and a name only.
+    """
+    rows = tool.lines("list", "--keys") + [{"section": section, "key": key} for section, known in UNLISTED.items() for key in known]
+    return pl.DataFrame(rows, infer_schema_length=None).select("section", "kind", "name", "key", "default", "range", "about")
+
+
+@lru_cache(maxsize=4)
+def columns(_binary: str) -> dict[str, dict[str, str]]:
+    """The columns of each stream with their types, as the binary writes them today."""
+    found: dict[str, dict[str, str]] = {}
+    for row in tool.lines("explain"):
+        if row["kind"] == "column":
+            found.setdefault(row["stream"], {})[row["column"]] = row["type"]
+    return found
 
 
 def explain(name: str) -> list[dict[str, Any]]:
@@ -65,10 +91,10 @@ def toml(value: object) -> str:
 def _sections(_binary: str) -> dict[str, list[str]]:
     """Sections that have a key of this name."""
     found: dict[str, list[str]] = {}
-    for row in tool.lines("list", "--keys"):
-        known = found.setdefault(row["key"], [])
-        if row["section"] not in known:
-            known.append(row["section"])
+    for section, word in settings().select("section", "key").unique(maintain_order=True).iter_rows():
+        # Each metric of the experiment is a section of its own.
+        if section != "metrics":
+            found.setdefault(word, []).append(section)
     return found
 
 
@@ -88,15 +114,26 @@ def key(word: str, experiment: str | os.PathLike[str]) -> str:
         study = _is_study(tool.binary(), os.fspath(experiment))
         sections = ["study"] if study else [section for section in sections if section != "study"]
     if len(sections) == 1:
-        return f"{sections[0]}.{word}"
+        return f"{sections[0]}.{word}".lstrip(".")
     if sections:
-        ways = " or ".join(f"{section}__{word}" for section in sections)
+        ways = " or ".join(f"{section.replace('.', '__')}__{word}" for section in sections)
         raise UsageError(f"{word}: several sections have this key; write {ways}", 2)
-    near = difflib.get_close_matches(word, known, 1, 0.8) if word not in TOP else []
-    if near:
-        raise UsageError(f"{word}: no section has this key, did you mean {near[0]}? pktgen.settings() has them all", 2)
-    # The tool refuses what does not stand there.
-    return word
+    if any(word in names for names in known.values()):
+        raise UsageError(f"{word} is a section; write {word}__KEY for each of its keys, or set={{'{word}.KEY': …}}", 2)
+    near = difflib.get_close_matches(word, known, 1, 0.8)
+    meant = f"did you mean {near[0]}?" if near else "write SECTION__KEY, as target__slots, or set={'target.slots': …};"
+    raise UsageError(f"{word}: no section has this key, {meant} pktgen.settings() has them all", 2)
+
+
+def _ranges(seeds: Iterable[int]) -> str:
+    """Seeds as the experiment writes them, in their order: those that follow each other as "1..30"."""
+    spans: list[list[int]] = []
+    for seed in map(int, seeds):
+        if spans and seed == spans[-1][1] + 1:
+            spans[-1][1] = seed
+        else:
+            spans.append([seed, seed])
+    return ",".join(str(first) if first == last else f"{first}..{last}" for first, last in spans)
 
 
 def overrides(
@@ -111,7 +148,7 @@ def overrides(
     if isinstance(seeds, str) or hasattr(seeds, "__index__"):
         chosen["sweep.seeds"] = seeds
     elif isinstance(seeds, Iterable):
-        chosen["sweep.seeds"] = ",".join(str(seed) for seed in seeds)
+        chosen["sweep.seeds"] = _ranges(seeds)
     elif seeds is not None:
         raise UsageError(f'seeds cannot be {seeds!r}; write a number, a text as "1..5", or a list of numbers', 2)
     for what, given in (("axes", axes), ("set", changes)):
@@ -121,9 +158,8 @@ def overrides(
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise UsageError(f"axes: the values of {axis} cannot be {values!r}; write a list of them", 2)
         chosen[f"sweep.axes.{axis}"] = list(values)
-    chosen |= changes or {}
-    for word, value in words.items():
-        name = key(word, experiment)
+    keyed = [(key(word, experiment), value) for word, value in words.items()]
+    for name, value in [*(changes or {}).items(), *keyed]:
         if name in chosen:
             raise UsageError(f"{name} is given twice", 2)
         chosen[name] = value

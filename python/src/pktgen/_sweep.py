@@ -24,6 +24,12 @@ from ._tool import Note
 
 # Columns of metrics that are labels of the runs, and not of the metric.
 Label = bool | int | float | str
+# A larger sweep is shown without its verdict until something has asked for it: the tool reads all runs for that.
+SHOWN_JUDGED = 200
+# Types of columns as the tool names them.
+TYPES: dict[str, Any] = {
+    "bool": pl.Boolean, "uint8": pl.UInt8, "uint16": pl.UInt16, "uint32": pl.UInt32, "uint64": pl.UInt64, "int64": pl.Int64, "float32": pl.Float32,
+}
 
 
 @dataclass(frozen=True)
@@ -84,19 +90,47 @@ class Run:
         return str(self.manifest["config"])
 
     def _said(self, which: str) -> list[Note]:
-        return [Note(row["code"], self.name, row["text"]) for row in self.manifest["validity"][which]]
+        rows = self.manifest["validity"].get(which)
+        if rows is None:
+            # Version 1 has texts only, which the tool reads; a note of its own has no text there.
+            flags = () if self._verify else ("--no-verify",)
+            dump = tool.call("dump", "--canonical", self.path, *flags, allow=(0, 1)).out.decode().splitlines()
+            found = [line.split("\t", 2)[1:] for line in dump if line.startswith(f"{which[:-1]}\t")]
+            rows = [{"code": code, "text": json.loads(fields)["said"]} for code, fields in found if "said" in json.loads(fields)]
+        return [Note(row["code"], self.name, row["text"]) for row in rows]
 
     def stream(self, name: str) -> pl.LazyFrame:
-        """A stream of the run by the name of its file. Its digest is verified first; an invalid run causes a warning."""
-        files = self.manifest.get("files", {})
-        wanted = [file for file in sorted(files) if file == f"{name}.parquet"]
-        if not wanted:
+        """A stream of the run by the name of its file. Its digest is verified first; an invalid run causes a warning.
+
+        The tool reads a stream of an older version, so that columns have today's names and meaning.
+        """
+        if self.manifest["state"] == "running":
+            way = f"if it was killed, pktgen analyze --recover {self.path} keeps what it recorded"
+            raise UsageError(f"{self.name} has no stream {name} yet: it is in progress, or was killed; {way}", 2)
+        # Older manifests do not list the files.
+        files = self.manifest.get("files") or {path.name: None for path in self.path.glob("*.parquet")}
+        wanted = f"{name}.parquet"
+        if wanted not in files:
             there = ", ".join(file.removesuffix(".parquet") for file in sorted(files) if file.endswith(".parquet"))
             raise UsageError(f"{self.name} has no stream {name}; there are: {there or 'none'} (docs/records.md says what records them)", 2)
-        self._verify_file(wanted[0], files[wanted[0]]["sha256"])
+        if files[wanted]:
+            self._verify_file(wanted, files[wanted]["sha256"])
+        frame = pl.scan_parquet(self.path / wanted, glob=False)
+        columns = keys.columns(tool.binary()).get(name, {})
+        if not set(columns) <= set(frame.collect_schema().names()):
+            return self._converted(name, columns)
         if not self.valid:
             tool.warn(f"{self.name} is invalid: {'; '.join(fault.text for fault in self.faults)}", invalid=True)
-        return pl.scan_parquet(self.path / wanted[0])
+        return frame
+
+    def _converted(self, name: str, columns: dict[str, str]) -> pl.LazyFrame:
+        """A stream of an older version, as SQL has it; codes are numbers, as in files."""
+        try:
+            rows = self.query(f"SELECT * FROM {name}")
+        except UsageError as error:
+            raise UsageError(f"{self.path / name}.parquet is of an older version, which is read by pktgen query only: {error}", 2) from error
+        codes = {column: f"{column}_code" if f"{column}_code" in rows.columns else column for column in columns}
+        return rows.lazy().select(pl.col(codes[column]).cast(TYPES[kind]).alias(column) for column, kind in columns.items())
 
     def _verify_file(self, name: str, digest: str) -> None:
         with _opened(self.path / name) as file:
@@ -155,7 +189,7 @@ class Run:
 
 
 class Sweep:
-    """The runs of an experiment. Iterating gives each `Run`."""
+    """The runs of an experiment that began. Iterating gives each `Run`."""
 
     def __init__(self, path: str | os.PathLike[str], verify: bool = True, report: dict[str, Any] | None = None) -> None:
         self.path = Path(path)
@@ -164,8 +198,11 @@ class Sweep:
         self.name = str(plan["experiment"])
         #: The axes with their values, in the order of the experiment.
         self.axes: dict[str, list[Label]] = {axis: _typed(axis, values) for axis, values in plan["axes"]}
-        words = {axis: dict(zip(values, self.axes[axis])) for axis, values in plan["axes"]}
-        self.runs = [self._run(row, words) for row in plan["runs"]]
+        self._words = {axis: dict(zip(values, self.axes[axis])) for axis, values in plan["axes"]}
+        planned = [self._run(row) for row in plan["runs"]]
+        self.runs = [run for run in planned if (run.path / "manifest.json").is_file()]
+        #: Names of planned runs that never began: the sweep was interrupted, or is in progress.
+        self.missing = [run.name for run in planned if not (run.path / "manifest.json").is_file()]
         if report is not None:
             self._report = report
 
@@ -179,10 +216,12 @@ class Sweep:
         axes = [[axis, [value]] for axis, value in run["labels"].items()]
         return {"experiment": run["experiment"], "axes": axes, "runs": [{"dir": ".", "labels": run["labels"], "seed": run["seed"]}]}
 
-    def _run(self, row: dict[str, Any], words: dict[str, dict[str, Label]]) -> Run:
-        # In the order of the axes.
-        labels = {axis: words[axis].get(row["labels"][axis], row["labels"][axis]) for axis in words if axis in row["labels"]}
-        return Run(self.path / row["dir"], labels, int(row["seed"]), self._verify)
+    def _run(self, row: dict[str, Any]) -> Run:
+        return Run(self.path / row["dir"], self._labels(row["labels"]), int(row["seed"]), self._verify)
+
+    def _labels(self, texts: dict[str, str]) -> dict[str, Label]:
+        """Labels of a run or a point with their types, in the order of the axes."""
+        return {axis: words.get(texts[axis], texts[axis]) for axis, words in self._words.items() if axis in texts}
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.runs)
@@ -200,7 +239,8 @@ class Sweep:
         found = self.select(**labels)
         if len(found) != 1:
             some = "; ".join(run.name for run in (found or self.runs)[:4])
-            raise UsageError(f"{len(found)} runs of {self.name} have {labels}; name one: {some}, …", 2)
+            never = f" ({len(self.missing)} planned runs never began)" if self.missing else ""
+            raise UsageError(f"{len(found)} runs of {self.name} have {labels}{never}; name one: {some}, …", 2)
         return found[0]
 
     def _axis(self, word: str) -> str:
@@ -231,7 +271,7 @@ class Sweep:
 
     @property
     def notes(self) -> list[Note]:
-        """Faults and notes of all runs."""
+        """Faults and notes of all runs that began; `missing` has the others."""
         return [note for run in self.runs for note in run.faults + run.notes]
 
     def metrics(self, *patterns: str) -> pl.DataFrame:
@@ -244,10 +284,9 @@ class Sweep:
 
     def report(self) -> pl.DataFrame:
         """The table of the report: a row per point and metric with median, interval (`lo`, `hi`), published value and source."""
-        words = {axis: dict(zip(map(_word, values), values)) for axis, values in self.axes.items()}
         rows = [
             {
-                **{axis: words[axis].get(row["labels"][axis], row["labels"][axis]) for axis in self.axes if axis in row["labels"]},
+                **self._labels(row["labels"]),
                 "metric": column["key"],
                 "unit": column["unit"],
                 "seeds": (cell["ours"] or {}).get("n"),
@@ -265,7 +304,9 @@ class Sweep:
         return pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(name).cast(kind) for name, kind in floats.items())
 
     def stream(self, name: str) -> pl.LazyFrame:
-        """A stream of all runs, with axes and `seed` as first columns."""
+        """A stream of all runs that began, with axes and `seed` as first columns."""
+        if not self.runs:
+            raise UsageError(f"{self.name}: none of its {len(self.missing)} planned runs began", 2)
         return pl.concat([run.stream(name).select(*_columns(run), pl.all()) for run in self.runs])
 
     def query(self, sql: str) -> pl.DataFrame:
@@ -282,12 +323,27 @@ class Sweep:
         return compare(self, baseline, rules, out)
 
     def __repr__(self) -> str:
-        state = "valid" if self.valid else "INVALID"
-        return f"<pktgen.Sweep {self.name}: {len(self)} runs, {state}>\n" + "\n".join(self.verdict.lines)
+        valid, lines = self._shown()
+        state = "not judged" if valid is None else "valid" if valid else "INVALID"
+        return f"<pktgen.Sweep {self._title()}, {state}>\n" + "\n".join(html.some(lines))
 
     def _repr_html_(self) -> str:
-        title = f"{self.name}: {len(self)} run{'' if len(self) == 1 else 's'}"
-        return html.box(title, self.valid, self.verdict.lines + self.verdict.warnings, self._verify)
+        valid, lines = self._shown()
+        return html.box(self._title(), valid, lines, self._verify)
+
+    def _title(self) -> str:
+        never = f", {len(self.missing)} never began" if self.missing else ""
+        return f"{self.name}: {len(self)} run{'' if len(self) == 1 else 's'}{never}"
+
+    def _shown(self) -> tuple[bool | None, list[str]]:
+        """Verdict and lines to show; no verdict of large sweeps that nothing has judged yet, nor where the tool refuses to judge."""
+        if len(self) > SHOWN_JUDGED and "_report" not in self.__dict__:
+            return None, ["`valid` and `verdict` judge the runs: the tool reads all of them"]
+        try:
+            verdict = self.verdict
+        except PktgenError as error:
+            return None, str(error).splitlines()
+        return verdict.valid, verdict.lines + verdict.warnings
 
 
 def run(
@@ -304,10 +360,12 @@ def run(
 ) -> Sweep:
     """Runs an experiment: a built-in one by name ("olaf/table1") or a file.
 
-    Other keywords are settings: `slots=6` sets target.slots, as `target__slots=6` does; `set={"target.slots": 6}` takes
-    dotted keys. `seeds` is a number, an iterable or "1..5"; `axes` replaces values of the sweep's axes. Run dirs go to
+    Other keywords are settings: `slots=6` sets target.slots, as `target__slots=6` does; a key of several sections must
+    name its own; `set={"target.slots": 6}` takes dotted keys. `seeds` is a number, an iterable or "1..5"; `axes` replaces values of the sweep's axes. Run dirs go to
     `out`, by default runs/NAME-N. An invalid run raises `InvalidRunError`, with `check=False` it only causes a warning.
     """
+    if not isinstance(check, bool):
+        raise UsageError(f"check={check!r} is not True or False; the setting of this name is target__check", 2)
     changes = keys.overrides(experiment, seeds, axes, set, settings_)
     folder, made = (Path(out), False) if out is not None else (_free(experiment), True)
     words = ["replay", experiment, "--out", folder, *changes, *(["--jobs", jobs] if jobs is not None else [])]
@@ -351,18 +409,10 @@ def query(path: str | os.PathLike[str], sql: str, verify: bool = True) -> pl.Dat
 
 
 def _metrics(path: Path, runs: list[Run], patterns: tuple[str, ...], verify: bool) -> pl.DataFrame:
-    flags = [word for pattern in patterns for word in ("--metric", pattern)] + ([] if verify else ["--no-verify"])
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "metrics.parquet"
-        answer = tool.call("analyze", path, "--json", "--table", file, *flags, allow=(0, 1))
-        if not file.exists():
-            raise PktgenError(answer.message())
-        table = pl.read_parquet(file)
-    tool.warn_of(answer.notes())
-    if answer.message():
-        tool.warn(answer.message(), invalid=True)
+    table, _ = tool.metrics([path], patterns, () if verify else ("--no-verify",))
     # Lines of a single run do not name it.
-    named = {str(run.path): run for run in runs} if len(runs) > 1 else {None: runs[0]}
+    one = len(runs) == 1 and table["run"].null_count() == table.height
+    named = {None: runs[0]} if one else {str(run.path): run for run in runs}
     own = pl.concat([pl.select(pl.lit(name, pl.String).alias("run"), *_columns(run)) for name, run in named.items()])
     labels = [column for column in own.columns if column != "run"]
     joined = table.join(own, on="run", how="left", nulls_equal=True, maintain_order="left")
@@ -388,10 +438,6 @@ def _typed(axis: str, values: list[str]) -> list[Label]:
         except ValueError:
             continue
     return list(values)
-
-
-def _word(value: Label) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _invalid(row: dict[str, Any]) -> str:

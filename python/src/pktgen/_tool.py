@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import functools
 import json
 import os
@@ -12,19 +14,23 @@ import sys
 import sysconfig
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ._errors import InvalidRunWarning, PktgenError, PktgenWarning, failure
+import polars as pl
+
+from ._errors import InvalidRunWarning, PktgenError, PktgenWarning, UsageError, failure
 
 # Seconds between two looks at a call in progress.
 INTERVAL = 0.1
 # Notes of an analysis with which its numbers may not be used, or only with care.
 SERIOUS = {"invalid", "damaged", "nothing_found", "not_analysed"}
 CAUTION = {"unverified", "not_verified", "told"}
+# Reads the number of a process, then waits for a line. If Python ends before it writes that line, the process is ended.
+WATCH = 'read child && ! read ended && kill -s TERM "$child"'
 # Lines of standard error that report what was done.
 REPORTED = ("note: ", "runs: ", "report: ", "comparison: ", "warning: ")
 
@@ -76,14 +82,20 @@ def binary() -> str:
 def call(*words: object, allow: tuple[int, ...] = (0,), tick: Callable[[], None] | None = None) -> Answer:
     """Calls the binary; an exit code that is not in `allow` becomes an exception. `tick` is called while it runs."""
     # Files and not pipes: no output is so long that the tool waits.
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, _watcher() as watcher:
         command = [binary(), *(str(word) for word in words)]
         try:
             # A session of its own: an interrupt reaches the tool once, from here.
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
         except OSError as error:
+            if error.errno == errno.E2BIG:
+                longest = max(command, key=len)
+                ways = 'write seeds as a range ("1..30000"), or the setting into an experiment file'
+                raise UsageError(f"{longest[:40]}… is too long for a command line: {len(longest)} characters; {ways}", 2) from error
             raise PktgenError(f"{command[0]} cannot be started: {error.strerror}; PKTGEN names the binary") from error
+        _tell(watcher, str(child.pid))
         code = _wait(child, tick)
+        _tell(watcher, "ended")
         out.seek(0)
         err.seek(0)
         answer = Answer(code, out.read(), err.read().decode(errors="replace"))
@@ -92,8 +104,20 @@ def call(*words: object, allow: tuple[int, ...] = (0,), tick: Callable[[], None]
     return answer
 
 
+def _watcher() -> subprocess.Popen[bytes]:
+    """Ends the tool when Python ends, killed or not: then the pipe between them closes. It outlives what ends Python's process group."""
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(["/bin/sh", "-c", WATCH], bufsize=0, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def _tell(watcher: subprocess.Popen[bytes], line: str) -> None:
+    assert watcher.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        watcher.stdin.write(f"{line}\n".encode())
+
+
 def _wait(child: subprocess.Popen[bytes], tick: Callable[[], None] | None) -> int:
-    """The exit code. An interrupt ends the tool cleanly first."""
+    """The exit code. An interrupt ends the tool cleanly first, a second one at once."""
     try:
         while True:
             try:
@@ -102,10 +126,10 @@ def _wait(child: subprocess.Popen[bytes], tick: Callable[[], None] | None) -> in
                 if tick:
                     tick()
     except BaseException:
-        child.send_signal(signal.SIGINT)
         try:
+            child.send_signal(signal.SIGINT)
             child.wait(10)
-        except subprocess.TimeoutExpired:
+        except BaseException:
             child.kill()
             child.wait()
         raise
@@ -125,6 +149,27 @@ def written(path: Path, answer: Answer) -> dict[str, Any]:
         raise PktgenError(answer.message())
     found: dict[str, Any] = json.loads(path.read_text())
     return found
+
+
+def metrics(paths: Iterable[object], patterns: Iterable[str], flags: Iterable[object]) -> tuple[pl.DataFrame, Answer]:
+    """The metrics that `pktgen analyze` finds, with a column per label, and what it says."""
+    chosen = [word for pattern in patterns for word in ("--metric", pattern)]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "metrics.parquet"
+        answer = call("analyze", *paths, "--json", "--table", file, *chosen, *flags, allow=(0, 1))
+        if not file.exists():
+            raise PktgenError(answer.message())
+        table = pl.read_parquet(file)
+    warn_of(answer.notes())
+    if answer.message():
+        warn(answer.message(), invalid=True)
+    if table["other"].null_count() < table.height:
+        # Labels without a column of their own are one text there; the lines have each.
+        labels = [json.loads(line)["labels"] for line in answer.out.splitlines()]
+        names = dict.fromkeys(name for line in labels for name in line if name not in table.columns)
+        more = [pl.Series(name, [line.get(name) for line in labels], strict=False) for name in names]
+        table = table.drop("other").with_columns(more)
+    return table, answer
 
 
 def warn(text: str, invalid: bool = False) -> None:

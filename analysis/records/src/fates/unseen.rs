@@ -31,12 +31,13 @@ impl Unseen {
 impl Resolver {
     pub(super) fn arrived(&mut self, received: &ReceivedColumns, row: usize, unseen: &Unseen) -> Option<u32> {
         let id = PacketId(received.packet[row]);
-        let packet = self.named(id.0)?;
         let count = usize::from(received.count[row]);
         if self.family == Family::Results {
+            let packet = self.of_block(id, unseen)?;
             self.result(id, count, unseen);
             return Some(packet);
         }
+        let packet = self.named(id.0)?;
         // Hot pairs are sums, and nothing lists their members.
         let by_key = self.family == Family::Pairs;
         if by_key && received.heat[row] == Heat::Hot as u8 {
@@ -47,6 +48,15 @@ impl Resolver {
             _ => self.duplicates += 1,
         }
         Some(packet)
+    }
+
+    /// The packet that a result is known by: a device of others may name any worker of the job, whether or not it sent the block.
+    fn of_block(&mut self, id: PacketId, unseen: &Unseen) -> Option<u32> {
+        let cluster = unseen.cluster_of.get(id.worker() as usize).map(|cluster| usize::from(*cluster));
+        let workers = cluster.and_then(|cluster| unseen.clusters.get(cluster));
+        let of_job = workers.into_iter().flatten().map(|worker| PacketId::new(*worker, id.seq(), 0).0);
+        let known = std::iter::once(id.0).chain(of_job).find_map(|id| self.packets.number(id));
+        known.or_else(|| self.named(id.0))
     }
 
     /// A result of all workers of its job has delivered the first open transmission of each.

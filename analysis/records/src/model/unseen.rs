@@ -50,13 +50,18 @@ impl Fates {
 impl Resolver {
     fn arrived(&mut self, records: &Records, row: usize, unseen: &Unseen) {
         let id = PacketId(records.received.packet[row]);
+        let count = usize::from(records.received.count[row]);
+        if self.family == Family::Results {
+            let packet = self.of_block(id, unseen);
+            self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
+            if packet.is_some() {
+                self.result(id, count, unseen);
+            }
+            return;
+        }
         let packet = self.named(id.0);
         self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
         let Some(packet) = packet else { return };
-        let count = usize::from(records.received.count[row]);
-        if self.family == Family::Results {
-            return self.result(id, count, unseen);
-        }
         // What is hot is a sum, and has who knows whom in it.
         let by_key = self.family == Family::Pairs;
         if by_key && records.received.heat[row] == Heat::Hot as u8 {
@@ -66,6 +71,15 @@ impl Resolver {
             State::Open => self.deliver_unseen(packet, count == 1 || by_key),
             _ => self.fates.duplicates += 1,
         }
+    }
+
+    /// The packet that a result is known by: a device of others may name any worker of the job, whether or not it sent the block.
+    fn of_block(&mut self, id: PacketId, unseen: &Unseen) -> Option<usize> {
+        let cluster = unseen.cluster_of.get(id.worker() as usize).map(|cluster| usize::from(*cluster));
+        let workers = cluster.and_then(|cluster| unseen.clusters.get(cluster));
+        let of_job = workers.into_iter().flatten().map(|worker| PacketId::new(*worker, id.seq(), 0).0);
+        let known = std::iter::once(id.0).chain(of_job).find_map(|id| self.index.get(&id));
+        known.map(|packet| *packet as usize).or_else(|| self.named(id.0))
     }
 
     /// A result of all workers of its job has delivered the first open transmission of each.

@@ -13,6 +13,9 @@ use crate::endpoint::{Content, ScalingError};
 /// Every so many blocks the error of scaling is looked at.
 const SAMPLED: u32 = 64;
 
+/// Most choices of workers among which that of a partial result is looked for.
+const CHOICES_MAX: u64 = 256;
+
 /// The account of results.
 pub(super) struct Results {
     chains: Chains,
@@ -94,6 +97,37 @@ impl Results {
         Some(right)
     }
 
+    /// Whether a result is the sum of so many of these workers, whoever they are; none if there are too many choices to look at all.
+    pub(super) fn is_sum_of_some(&mut self, workers: &[u32], receipt: &Receipt) -> Option<bool> {
+        let (all, some) = (workers.len(), usize::from(receipt.count));
+        // Those that are in it, or, if they are fewer, those that are not.
+        let chosen = some.min(all.checked_sub(some)?);
+        if some == 0 || choices(all, chosen) > CHOICES_MAX {
+            return None;
+        }
+        let mut each: Vec<Vec<i32>> = Vec::with_capacity(all);
+        for worker in workers {
+            self.sums.fill(0);
+            let elements = self.content.add(&[PacketId::new(*worker, receipt.packet.seq(), 0)], &mut self.sums);
+            each.push(self.sums[..elements].to_vec());
+        }
+        let elements = each.first().map_or(0, Vec::len);
+        let mut whole = vec![0i32; elements];
+        if chosen < some {
+            each.iter()
+                .for_each(|own| whole.iter_mut().zip(own).for_each(|(sum, value)| *sum = sum.wrapping_add(*value)));
+            each.iter_mut().flatten().for_each(|value| *value = value.wrapping_neg());
+        }
+        let mut sums = whole.clone();
+        Some(any_choice(all, chosen, &mut |picked| {
+            sums.copy_from_slice(&whole);
+            for own in picked.iter().map(|at| &each[*at]) {
+                sums.iter_mut().zip(own).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
+            }
+            receipt.carried.is_sums(&sums)
+        }))
+    }
+
     /// What a result should hold.
     pub(super) fn expected(&mut self, receipt: &Receipt) -> Option<DuePacket> {
         let packet = self.sent_as(receipt.packet, receipt.count);
@@ -149,6 +183,25 @@ impl Results {
     }
 }
 
+/// How many choices of `k` of `n` there are, as far as that is a number.
+fn choices(n: usize, k: usize) -> u64 {
+    (0..k as u64).fold(1u64, |count, i| count.saturating_mul(n as u64 - i) / (i + 1))
+}
+
+/// Whether `is_it` holds for any choice of `k` of the numbers below `n`.
+fn any_choice(n: usize, k: usize, is_it: &mut dyn FnMut(&[usize]) -> bool) -> bool {
+    let mut picked: Vec<usize> = (0..k).collect();
+    loop {
+        if is_it(&picked) {
+            return true;
+        }
+        // The last that can move on does, and those after it follow.
+        let Some(at) = (0..k).rfind(|at| picked[*at] < n - k + at) else { return false };
+        let next = picked[at] + 1;
+        picked[at..].iter_mut().zip(next..).for_each(|(place, value)| *place = value);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use pktgen_core::record::Action;
@@ -189,6 +242,35 @@ mod tests {
         let balance = total(&one.close());
         assert_eq!((balance.delivered_merged, balance.in_flight, balance.unknown), (3, 2, 0));
         assert_eq!(one.strangers(), 0);
+    }
+
+    #[test]
+    fn a_partial_result_is_right_if_it_is_of_any_so_many_workers() {
+        use super::{Results, any_choice, choices};
+        for (n, k, wanted) in [(4, 2, 6), (5, 0, 1), (5, 1, 5), (22, 2, 231), (10, 5, 252), (66, 33, u64::MAX)] {
+            assert!(choices(n, k) == wanted || wanted == u64::MAX && choices(n, k) > 1 << 40, "{n} {k}");
+            if wanted < 300 {
+                let mut all = std::collections::BTreeSet::new();
+                assert!(!any_choice(n, k, &mut |picked| !all.insert(picked.to_vec())), "none comes twice");
+                assert_eq!(all.len() as u64, wanted);
+            }
+        }
+        let mut results = Results::new(70, Box::new(Numbers));
+        let workers: Vec<u32> = (0..6).collect();
+        for count in 1..=5u16 {
+            // The numbers of workers are 1 to 6: any sum between the least and the largest of so many.
+            let (least, most) = ((1..=i32::from(count)).sum::<i32>(), (1..=6).rev().take(count.into()).sum::<i32>());
+            for sum in least - 3..most + 3 {
+                let bytes = sum.to_be_bytes();
+                let right = results.is_sum_of_some(&workers, &whole(PacketId::new(9, 5, 0), count, &bytes));
+                assert_eq!(right, Some((least..=most).contains(&sum)), "{sum} of {count}");
+            }
+        }
+        let many: Vec<u32> = (0..70).collect();
+        let bytes = (70 * 71 / 2 - 7i32).to_be_bytes();
+        assert_eq!(results.is_sum_of_some(&many, &whole(PacketId::new(0, 5, 0), 69, &bytes)), Some(true));
+        assert_eq!(results.is_sum_of_some(&many, &whole(PacketId::new(0, 5, 0), 68, &bytes)), None, "too many");
+        assert_eq!(results.is_sum_of_some(&many, &whole(PacketId::new(0, 5, 0), 71, &bytes)), None);
     }
 
     #[test]

@@ -1,0 +1,255 @@
+"""Settings by every name, runs of older versions, sweeps that are cut short or large, odd names, and how the tool ends."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import pktgen
+from conftest import SMALL
+from pktgen import _keys, _tool
+
+OLAF = "olaf/table1"
+#: Two variants, cut short or changed by tests.
+OLDER = Path(__file__).resolve().parents[2] / "cli/tests/fence/older"
+
+
+@pytest.fixture
+def copy(small: pktgen.Sweep) -> Path:
+    """A sweep that a test may change."""
+    return Path(shutil.copytree(small.path, "copy"))
+
+
+@pytest.fixture(scope="session")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run dirs of older versions, below their commits."""
+    folder = tmp_path_factory.mktemp("older")
+    for archive in OLDER.glob("*.tar.zst"):
+        with pa.input_stream(str(archive), compression="zstd") as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+            tar.extractall(folder / archive.name.removesuffix(".tar.zst"), filter="data")
+    return folder
+
+
+def sections() -> list[str]:
+    return [section for section in _keys.UNLISTED if section not in ("", "sweep")]
+
+
+@pytest.mark.parametrize("section", [*sections(), "sweep", "target.lockstep"])
+def test_settings_has_every_key_of_the_binary(section: str) -> None:
+    with pytest.raises(pktgen.UsageError) as refused:
+        pktgen.run(OLAF, set={f"{section}.nosuchkey": 1})
+    known = re.search("keys here: (.*)", str(refused.value))
+    assert known and set(known[1].split(", ")) == set(pktgen.settings().filter(pl.col("section") == section)["key"])
+
+
+def test_keys_of_several_sections_must_name_theirs() -> None:
+    for word, ways in {
+        "records": "target__records or capture__records",
+        "stop": "target__launch__stop or schedule__stop",
+        "workers": "workload__workers or endpoint__workers",
+        "kind": "workload__kind or schedule__kind",
+    }.items():
+        with pytest.raises(pktgen.UsageError, match=f"{word}: several sections have this key; write .*{ways}"):
+            _keys.key(word, OLAF)
+    assert [_keys.key(word, OLAF) for word in ("pcap", "lanes", "until", "program", "baseline", "moves", "about", "seed")] == [
+        "capture.pcap", "format.lanes", "capture.until", "target.program", "report.baseline", "workload.moves", "about", "seed"]
+    with pytest.raises(pktgen.UsageError, match="capture is a section; write capture__KEY"):
+        _keys.key("capture", OLAF)
+    for word in ("sql", "nosuchkey"):
+        with pytest.raises(pktgen.UsageError, match=rf"{word}: no section has this key, write SECTION__KEY, as target__slots, or set="):
+            _keys.key(word, OLAF)
+    with pytest.raises(pktgen.UsageError, match="the setting of this name is target__check"):
+        pktgen.run(OLAF, check="none")  # type: ignore[arg-type]
+    with pytest.raises(pktgen.UsageError, match="sweep.seeds is given twice"):
+        pktgen.run(OLAF, seeds=1, set={"sweep.seeds": 2})
+    run = pktgen.run(OLAF, **SMALL | {"seeds": 1}, capture__records="none").runs[0]
+    assert run.manifest["records"] == "none" and run.sent.collect().height == 0
+
+
+def test_streams_of_older_versions_are_todays(older: Path, small: pktgen.Sweep) -> None:
+    assert len(list(older.iterdir())) == 2
+    for version in older.iterdir():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            olaf, training = pktgen.open(version / "sweep"), pktgen.open(version / "training").runs[0]
+            for name in ("sent", "books", "received"):
+                assert olaf.runs[0].stream(name).collect_schema() == small.runs[0].stream(name).collect_schema()
+            assert olaf.stream("received").collect().height == sum(run.received.collect().height for run in olaf)
+            raw = pl.read_parquet(training.path / "iterations.parquet", glob=False)
+            now = training.iterations.collect()
+            assert "job" not in raw.columns and now["job"].to_list() == raw["cluster"].to_list()
+            assert training.received.collect()["cluster"].null_count() == training.received.collect().height > 0
+            libra = next(run for run in pktgen.open(version / "sparse") if run.variant == "Libra").sent.collect()
+            assert set(libra["heat"]) == set(pktgen.codes("heat"))
+            with pytest.raises(pktgen.UsageError, match="lanes.parquet is of an older version"):
+                pktgen.open(version / "lanes").run().stream("lanes")
+
+
+def test_verdicts_of_older_versions_are_read(older: Path) -> None:
+    for version in older.iterdir():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert pktgen.open(version / "sweep").notes == []
+            device = pktgen.open(version / "device")
+            assert [note.code for note in device.notes] == ["told" if version.name == "7799c96" else "part"]
+            assert "the device part of a run" in device.notes[0].text
+            assert "pktgen merge WORKERS DEVICE SERVER" in repr(device) and ">NOT JUDGED</b>" in device._repr_html_()
+            killed = pktgen.open(version / "killed")
+            with pytest.raises(pktgen.UsageError, match="killed; if it was killed, pktgen analyze --recover"):
+                killed.run().sent
+
+
+def test_sweeps_that_were_cut_short_have_the_runs_that_began(copy: Path, small: pktgen.Sweep) -> None:
+    gone = [run.name for run in small.runs[-3:]]
+    for name in gone:
+        shutil.rmtree(copy / name)
+    sweep = pktgen.open(copy)
+    assert (len(sweep), sweep.missing, sweep.runs[-1].valid) == (5, gone, True)
+    assert sweep.notes == [] and not sweep.valid
+    assert sweep.stream("sent").collect().height == 5 * 540
+    assert "5 runs, 3 never began, INVALID" in repr(sweep)
+    with pytest.warns(pktgen.InvalidRunWarning, match="never began"):
+        assert sweep.metrics("loss").height == 5
+    with pytest.raises(pktgen.UsageError, match="0 runs of olaf-table1 have .*3 planned runs never began"):
+        sweep.run(variant="FIFO, full rate", seed=2)
+    for run in sweep.runs[1:]:
+        shutil.rmtree(run.path)
+    with pytest.warns(pktgen.InvalidRunWarning):
+        assert pktgen.open(copy).metrics("loss")["variant"].to_list() == ["FIFO"]
+    shutil.rmtree(sweep.runs[0].path)
+    nothing = pktgen.open(copy)
+    assert (nothing.runs, nothing.notes, len(nothing.missing)) == ([], [], 8)
+    for use in (lambda: nothing.metrics("loss"), lambda: nothing.stream("sent")):
+        with pytest.raises(pktgen.PktgenError):
+            use()
+
+
+def test_what_is_shown_of_large_sweeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[dict[str, Any]] = [{"dir": f"seed={n}", "labels": {}, "seed": n} for n in range(3_000)]
+    for row in runs:
+        Path("large", row["dir"]).mkdir(parents=True)
+        Path("large", row["dir"], "manifest.json").touch()
+    Path("large/sweep.json").write_text(json.dumps({"experiment": "large", "axes": [], "runs": runs}))
+
+    def refuse(*words: object, **more: object) -> None:
+        raise AssertionError(f"{words} is called to show a sweep")
+
+    monkeypatch.setattr(_tool, "call", refuse)
+    opened = pktgen.open("large")
+    assert "large: 3000 runs, not judged" in repr(opened) and ">NOT JUDGED</b>" in opened._repr_html_()
+    bad = [{"run": row["dir"], "reasons": ["it was cut"]} for row in runs]
+    report = {"verdict": {"valid": False, "worse": False, "lines": ["INVALID"]}, "invalid": bad, "warnings": []}
+    judged = pktgen.Sweep("large", report=report)
+    for shown in (repr(judged), judged._repr_html_()):
+        assert len(shown) < 3_000 and "… and 2981 more lines" in shown and "INVALID" in shown
+    notes = [_tool.Note("x", "", "text")] * 3_000
+    analysis = pktgen.Analysis("x", pl.DataFrame({"metric": ["a"]}), notes, True)
+    assert "… and 2980 more lines" in repr(analysis) and "… and 2980 more lines" in analysis._repr_html_()
+
+
+def test_many_seeds_fit_a_command_line() -> None:
+    assert _keys._ranges([1, 2, 3, 7, 9, 8, 5, 6]) == "1..3,7,9,8,5..6"
+    drafts = _tool.call("replay", OLAF, "--dry-run", *_keys.overrides(OLAF, range(30_000), None, None, {"updates": 1}))
+    assert b"seed=0" in drafts.out + drafts.err.encode()
+    with pytest.raises(pktgen.UsageError, match="sweep.seeds=.* is too long for a command line: .* write seeds as a range"):
+        pktgen.run(OLAF, seeds=range(0, 60_000, 2))
+    assert list(Path("runs").iterdir()) == []
+
+
+def told(script: str) -> Path:
+    """A binary that writes its number to the file `pid`, then becomes `script`."""
+    path = Path("told").resolve()
+    path.write_text(f"#!/bin/sh\necho $$ >{Path('pid').resolve()}\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def runs_still(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_tool_ends_with_python(number: signal.Signals) -> None:
+    own = {"PKTGEN": str(told(f'exec {pktgen.binary()} "$@"'))}
+    call = "import pktgen; pktgen.run('olaf/table1', workload__updates=20000, seeds='1..5', out='out', jobs=1)"
+    python = subprocess.Popen([sys.executable, "-c", call], env={**os.environ, **own})
+    while not Path("out/sweep.json").exists():
+        assert python.poll() is None
+    child = int(Path("pid").read_text())
+    python.send_signal(number)
+    assert python.wait() == -number
+    # Were it not ended, it would go on to the end of the sweep.
+    while runs_still(child):
+        pass
+    states = [json.loads(path.read_text())["state"] for path in Path("out").glob("*/manifest.json")]
+    assert len(states) < len(json.loads(Path("out/sweep.json").read_text())["runs"]), "it did not go on"
+    assert "running" not in states, "it ended cleanly"
+
+
+def test_a_second_interrupt_ends_a_tool_that_does_not_heed_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PKTGEN", str(told("trap '' INT; exec sleep 1000")))
+
+    def again(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    def interrupt() -> None:
+        if Path("pid").exists() and Path("pid").read_text():
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, again)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _tool.call("list", tick=interrupt)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not runs_still(int(Path("pid").read_text()))
+
+
+def test_names_with_spaces_and_brackets() -> None:
+    odd = Path("a b [c]*")
+    shutil.copy(_exported(), "my experiment.toml")
+    sweep = pktgen.run("my experiment.toml", **SMALL | {"seeds": 1}, out=odd / "x y", capture__pcap=True)
+    run = sweep.runs[0]
+    assert run.sent.collect().height == 540 == run.query("SELECT COUNT(*) AS n FROM sent")["n"].item()
+    assert sweep.metrics("received").height == len(sweep)
+    tables = odd / "my tables"
+    _tool.call("analyze", run.path / "capture.pcapng", "--tables", tables)
+    found = pktgen.query(tables, "SELECT COUNT(*) AS n FROM received")["n"].item()
+    assert found == pktgen.analyze(run.path / "capture.pcapng").value("received") > 0
+    pktgen.compare(sweep, shutil.copytree(sweep.path, odd / "old one"), out=odd / "c d.html")
+    assert (odd / "c d.html").exists()
+
+
+def _exported() -> Path:
+    """An experiment as a file."""
+    return Path(__file__).resolve().parents[2] / "configs/olaf/table1.toml"
+
+
+def test_every_axis_and_label_is_a_column() -> None:
+    axes = {"topology.rate": ["20Gbps"], "workload.worker_sigma": [0.1, 1, 2.5], "target.slot_in_transmission": [True, False]}
+    sweep = pktgen.run(OLAF, **SMALL | {"seeds": 1, "updates": 40, "axes": axes}, reward="learning")
+    points = {(run.variant, *(run.labels[axis] for axis in axes)) for run in sweep}
+    assert len(points) == len(sweep) == 4 * 3 * 2
+    table = sweep.metrics()
+    for frame in (table, sweep.report()):
+        assert set(frame.select("variant", *axes).unique().iter_rows()) == points
+        assert [frame.schema[axis] for axis in axes] == [pl.String, pl.Float64, pl.Boolean]
+    tenths = [f"{n}0%" for n in range(1, 11)]
+    assert table.filter(pl.col("metric") == "reward_at")["tenth"].to_list() == tenths * len(sweep)
+    assert sweep.runs[0].metrics("reward_at")["tenth"].to_list() == tenths
+    assert pktgen.analyze(sweep.runs[0].path, metrics="reward_at").value("reward_at", tenth="100%") is not None
