@@ -227,6 +227,24 @@ fn wrong_sums_of_a_coupled_switch_are_found() {
     assert_eq!(counters["sums_wrong"], counters["device"]["device.wrong"]);
 }
 
+/// Results of some workers are the sum of any so many of them, or wrong.
+#[test]
+fn partial_results_of_a_coupled_router_are_checked() {
+    let trio = SWITCHML.replace("\"switchml\"\npool = 32", "\"trio_ml\"\nwindow = 32");
+    let trio = trio.replace("compute = \"1ms\"", "compute = \"1ms\"\nstraggler_probability = 0.3\ntypical = \"30ms\"");
+    let words = ["--ports", "4", "--protocol", "trio-ml", "--workers", "4", "--timeout-ms", "10"];
+    let manifest_of = |words: &[&str]| manifest(&Ran::coupled(&trio, words, &[]).dir());
+    let right = manifest_of(&words);
+    let (counters, unseen) = (&right["counters"], &right["unseen"]);
+    assert_eq!(right["validity"]["valid"], json!(true), "{}", right["validity"]);
+    assert!(number(&right["balance"]["unaccounted"]) > 50, "some aged: {}", right["balance"]);
+    assert_eq!((&counters["sums_ok"], &unseen["unchecked"]), (&counters["packets_received"], &json!(0)), "{unseen}");
+    let wrong = manifest_of(&[&words[..], &["--wrong", "0.2", "--seed", "7"]].concat());
+    let counters = &wrong["counters"];
+    assert!(number(&counters["sums_wrong"]) > 50, "{counters}");
+    assert_eq!(counters["sums_wrong"], counters["device"]["device.wrong"]);
+}
+
 /// What comes back is held against the run frame by frame, not the first copy alone; what follows a packet is no part of it.
 #[test]
 fn copies_of_a_coupled_switch_are_checked() {

@@ -127,4 +127,17 @@ mod tests {
         assert_eq!((balance.unaccounted, balance.unknown, fates.duplicates, fates.contradictions), (1, 0, 1, 0));
         assert_eq!(Fates::resolve(&story.records).balance().unknown, 1, "with books that sum would be a contradiction");
     }
+
+    #[test]
+    fn a_partial_result_may_name_a_worker_of_the_job_that_sent_nothing() {
+        let mut story = Story::new();
+        (0..4).for_each(|worker| _ = story.sent(worker, 0, (worker != 3).then_some(0), 0));
+        story.sent(0, 1, Some(0), 0).received(5, 3, 0, 3).received(6, 3, 1, 1).received(7, 3, 9, 1);
+        let fates = Fates::resolve_unseen(&story.records, &story.manifest(), Family::Results);
+        assert_eq!((fates.balance().unaccounted, fates.contradictions), (4, 1), "nobody sent block 9");
+        assert_eq!(
+            &fates.received_packet[..2].iter().map(|packet| *packet != NOWHERE).collect::<Vec<_>>(),
+            &[true, true]
+        );
+    }
 }
