@@ -400,7 +400,7 @@ pub(crate) struct CaptureFlags {
     /// Format of the tables
     #[arg(long, value_name = "FORM", default_value = "parquet", value_parser = ["parquet", "arrow"], requires = "tables")]
     pub(crate) form: String,
-    /// Name of the run in the tables [default: the first file's name]
+    /// Name of the run in the tables [default: the first file's name, "_" for what a folder may not have]
     #[arg(long, value_name = "NAME", requires = "tables")]
     pub(crate) run: Option<String>,
     /// Only the clusters of part I of N, as 3/16; pktgen merge joins the tables of all parts

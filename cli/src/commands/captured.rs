@@ -76,7 +76,9 @@ fn plan(args: &Analyze) -> Result<CapturePlan> {
     let tables = flags.tables.as_ref().map(|dir| {
         let first = args.runs.first().or(flags.sent.first());
         let stem = || first.and_then(|path| path.file_stem()).map_or("capture".into(), |stem| stem.to_string_lossy());
-        let run = flags.run.clone().unwrap_or_else(|| stem().into_owned());
+        // As a folder may be called everywhere.
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let run = flags.run.clone().unwrap_or_else(|| stem().chars().map(plain).collect());
         let form = TableForm::ALL.into_iter().find(|form| form.name() == flags.form).unwrap_or(TableForm::Parquet);
         TablesPlan { dir: dir.clone(), run, form }
     });

@@ -239,6 +239,11 @@ fn partial_results_of_a_coupled_router_are_checked() {
     assert_eq!(right["validity"]["valid"], json!(true), "{}", right["validity"]);
     assert!(number(&right["balance"]["unaccounted"]) > 50, "some aged: {}", right["balance"]);
     assert_eq!((&counters["sums_ok"], &unseen["unchecked"]), (&counters["packets_received"], &json!(0)), "{unseen}");
+    let aged = |manifest: &Value| !manifest["validity"]["notes"].to_string().contains("nothing_aged");
+    // Without a timeout it waits for all, and for longer than three of those that it is said to have.
+    let patient =
+        manifest(&Ran::coupled(&trio, &words[..6], &["workload.typical=300ms", "workload.iterations=6"]).dir());
+    assert!(aged(&right) && !aged(&patient), "{}", patient["validity"]);
     let wrong = manifest_of(&[&words[..], &["--wrong", "0.2", "--seed", "7"]].concat());
     let counters = &wrong["counters"];
     assert!(number(&counters["sums_wrong"]) > 50, "{counters}");

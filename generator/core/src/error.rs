@@ -50,6 +50,7 @@ impl Error {
     pub fn data(path: &Path, what: impl Into<String>) -> Self {
         let (path, what) = (path.to_owned(), what.into());
         match what.contains(" (os error ") {
+            true if path.is_dir() => Error::Data { path, what: "it is a folder, and a file is asked for".to_owned() },
             true => Error::Io { action: "process", path, source: std::io::Error::other(what) },
             false => Error::Data { path, what },
         }
@@ -100,5 +101,7 @@ mod tests {
         assert_eq!(error.exit_code(), 1);
         assert!(error.to_string().starts_with("cannot process sent.parquet: Parquet"), "{error}");
         assert_eq!(Error::data(path, "its footer is damaged").exit_code(), 2);
+        let folder = Error::data(&std::env::temp_dir(), "External: Is a directory (os error 21)");
+        assert!(folder.exit_code() == 2 && folder.to_string().ends_with("it is a folder, and a file is asked for"));
     }
 }

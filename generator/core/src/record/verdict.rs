@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::interface::InterfaceCounts;
 use super::load::{AckCopies, DeviceLoad, mbps};
 use super::manifest::{Balance, Family, Manifest, RunState, is_zero};
+use crate::time::{NS, Time};
 
 /// Declares the kinds of a finding: name, code in files, fields, sentence.
 macro_rules! findings {
@@ -152,6 +153,10 @@ findings! {
         NothingMerged = "nothing_merged" { offered_bps: u64, link_bps: u64 } =>
             "nothing was merged: {} were offered to a link of {}, and no packet that arrived held more than one update; what is said of \
              the device does not hold (target.program, its tables, topology.rate)", mbps(*offered_bps), mbps(*link_bps);
+        /// A device with a timeout never went on without a worker that was late.
+        NothingAged = "nothing_aged" { waited_us: u64, timeout_us: u64 } =>
+            "no result lacked a worker, though others waited {waited_us} us for it and target.timeout is {timeout_us} us: the device does \
+             not go on without workers that are late, or after a longer time; set target.mitigation = false if it is not to";
         /// Acknowledgements that did not come to all workers that they are for.
         AcksMissing = "acks_missing" { acks: u64, expected: u64, seen: u64, elsewhere: u64, group: bool, forwards: bool } =>
             "acknowledgements: the server sent {acks}, workers should have had {expected} copies and had {seen}{}{}; look at the \
@@ -327,6 +332,8 @@ pub struct Unseen {
 
 /// The counter of frames of a device in lockstep with a wrong checksum of IPv4 or UDP.
 pub const CHECKSUMS_WRONG: &str = "lockstep.checksums_wrong";
+/// The counter of ns that a device waited for workers, of one that never went on without them.
+pub const WAITS_FOR_ALL: &str = "waits_for_all_ns";
 /// What stands before the names of counters of a device in lockstep.
 pub const LOCKSTEP_COUNTER: &str = "device.";
 
@@ -353,6 +360,10 @@ pub struct Facts {
     pub unlike_once: (u64, u64),
     /// Frames of a device in lockstep with a wrong checksum.
     pub checksums_wrong: u64,
+    /// For how many ns a device waited for workers, of one that never went on without them.
+    pub waited_ns: u64,
+    /// After how long in ps it is to go on.
+    pub timeout_ps: Option<Time>,
     /// Whether pairs were summed by key.
     pub pairs: bool,
     /// Of a device that keeps no books.
@@ -382,6 +393,8 @@ impl Facts {
             interfaces: manifest.interfaces.clone(),
             unlike_once: (count("counted_twice"), count("never_counted")),
             checksums_wrong: count(CHECKSUMS_WRONG),
+            waited_ns: count(WAITS_FOR_ALL),
+            timeout_ps: manifest.training.as_ref().and_then(|training| training.timeout_ps),
             pairs: manifest.family() == Family::Pairs,
             unseen: manifest.unseen.clone(),
             lanes: manifest.lanes.is_some(),
@@ -491,6 +504,11 @@ fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
             told.push(Note::NothingMerged { offered_bps: load.offered.bps(), link_bps });
         }
     }
+    // A record ages within two timeouts; a third is for hosts.
+    if let Some(timeout) = facts.timeout_ps.filter(|timeout| facts.waited_ns as Time * NS > 3 * timeout) {
+        let us = |ns: Time| (ns / 1000) as u64;
+        told.push(Note::NothingAged { waited_us: facts.waited_ns / 1000, timeout_us: us(timeout / NS) });
+    }
     if let Some(acks) = unseen.acks.as_ref().filter(|acks| lacks(acks.expected, acks.seen) || acks.elsewhere > 0) {
         let AckCopies { acks, expected, seen, elsewhere, group } = *acks;
         told.push(Note::AcksMissing { acks, expected, seen, elsewhere, group, forwards: !unseen.merges });
@@ -520,6 +538,7 @@ impl Note {
         match self {
             Note::AboveLink { .. }
             | Note::NothingMerged { .. }
+            | Note::NothingAged { .. }
             | Note::LimitDecided { .. }
             | Note::LanesContradict { .. } => true,
             // A forwarder passes each to the worker that it is addressed to.
@@ -539,6 +558,7 @@ impl Note {
             Note::OfPart { note, .. } => return note.leaves_open(),
             Note::AboveLink { .. } => "which link was measured",
             Note::NothingMerged { .. } => "whether the device merges",
+            Note::NothingAged { .. } => "whether the device goes on without workers that are late",
             Note::AcksMissing { .. } if self.is_doubt() => "whether workers know what became of their updates",
             Note::LimitDecided { .. } => "how fast the device is",
             Note::MembersHidden {} => "which updates a packet holds",

@@ -66,6 +66,20 @@ fn a_device_without_books_is_judged_by_what_arrived() {
     assert!(of_black_box(|facts, _| (facts.part, facts.arrived) = (true, 0)).0.is_empty(), "half of a run");
 }
 
+#[test]
+fn a_device_that_never_goes_on_without_a_late_worker_is_doubted() {
+    let told = |waited_ms: u64, timeout_ms: Option<i64>| {
+        let notes = of_black_box(|facts, _| {
+            (facts.waited_ns, facts.timeout_ps) = (waited_ms * 1_000_000, timeout_ms.map(|ms| ms * 1_000_000_000));
+        });
+        notes.1.contains(&"nothing_aged")
+    };
+    assert_eq!(
+        [(31, Some(10)), (30, Some(10)), (500, None), (0, Some(10))].map(|(a, b)| told(a, b)),
+        [true, false, false, false]
+    );
+}
+
 /// A link of 20 Mbit/s for a second, by what was offered and arrived in Mbit.
 fn loaded(offered: u64, arrived: u64, merges: bool) -> Option<DeviceLoad> {
     let carried = |mbit: u64| CarriedBits { bits: mbit * 1_000_000, ps: 1_000_000_000_000 };

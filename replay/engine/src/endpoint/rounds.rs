@@ -9,6 +9,7 @@ mod content;
 mod copies;
 mod keys;
 mod layout;
+mod patience;
 mod settings;
 mod worker;
 
@@ -29,6 +30,7 @@ use content::ResultCheck;
 use copies::Copies;
 pub use keys::{Again, Scaled, Scalings, Trained};
 pub use layout::{Layout, Scaling, read_scale, read_scaling};
+use patience::Patience;
 pub use settings::{Order, Settings, WindowControl, dense_of};
 use worker::{Arrived, Worker};
 
@@ -129,6 +131,8 @@ pub struct Rounds<P> {
     copies: Copies,
     /// Where contributions are delivered to a server: whether the results that it answers are right.
     check: Option<ResultCheck>,
+    /// Of a device without books.
+    patience: Option<Patience>,
     clipped: u64,
 }
 
@@ -170,6 +174,7 @@ impl<P: RoundProtocol> Rounds<P> {
             check: facts.kind.behaviour().has_server.then(|| {
                 ResultCheck::new(Contributions::new(layout.clone(), protocol.fills_packets()), dense.workers_per_job())
             }),
+            patience: facts.external.then(|| Patience::new(dense.workers_per_job())),
             protocol,
             settings,
             layout,
@@ -214,9 +219,18 @@ impl<P: RoundProtocol> Rounds<P> {
             let Some((block, attempt)) = self.workers[worker as usize].next(t, &self.settings) else { break };
             self.send_block(worker, block, attempt, t, pool, host);
         }
-        let Rounds { workers, layout, settings, .. } = self;
-        workers[worker as usize].end_if_all(t, layout, settings, host);
+        self.end_if_all(worker, t, host);
         self.reschedule(worker);
+    }
+
+    /// Ends the iteration of `worker` if nothing of it is missing.
+    fn end_if_all(&mut self, worker: u32, t: Time, host: &mut Host) {
+        let Rounds { workers, layout, settings, patience, .. } = self;
+        let known = host.iterations.len();
+        workers[worker as usize].end_if_all(t, layout, settings, host);
+        if let Some(patience) = patience {
+            host.iterations[known..].iter().for_each(|row| patience.ended(row));
+        }
     }
 
     fn send_block(&mut self, worker: u32, block: u32, attempt: u8, t: Time, pool: &mut Pool, host: &mut Host) {
@@ -299,12 +313,11 @@ impl<P: RoundProtocol> Rounds<P> {
     }
 
     fn hear(&mut self, worker: u32, head: &ResultHead, frame: &Frame, host: &mut Host) -> Arrived {
-        let Rounds { workers, layout, settings, .. } = self;
-        let own = &mut workers[worker as usize];
-        let (blocks, t) = (layout.packets(), frame.t);
+        let own = &mut self.workers[worker as usize];
+        let (blocks, t) = (self.layout.packets(), frame.t);
         let block = head.seq % blocks;
         let t_sent = own.sent_at(head.seq / blocks, block, t);
-        let arrived = own.arrived(head, t, blocks, settings);
+        let arrived = own.arrived(head, t, blocks, &self.settings);
         host.replies.push(Reply {
             t_recv: t,
             t_sent,
@@ -316,7 +329,7 @@ impl<P: RoundProtocol> Rounds<P> {
             degraded: head.degraded,
             again: arrived == Arrived::Again,
         });
-        own.end_if_all(t, layout, settings, host);
+        self.end_if_all(worker, t, host);
         arrived
     }
 
@@ -336,6 +349,22 @@ impl<P: RoundProtocol> Rounds<P> {
         // A result does not say when its parts were made.
         let row = Received { newest_seq: head.seq, count: head.count, ..roster::received_in_training(frame, node) };
         host.deliveries.push(Delivery { row, frame: *frame });
+    }
+}
+
+impl<P> Rounds<P> {
+    fn counters(&self) -> Vec<Counter> {
+        let mut counters: Vec<Counter> = self.patience.iter().filter_map(Patience::counter).collect();
+        if let Some(check) = &self.check {
+            let windows = self.workers.iter().map(Worker::window);
+            counters.extend([
+                Counter::sum("results_right", check.right),
+                Counter::sum("results_wrong", check.wrong),
+                Counter::sum("windows_halved", windows.clone().map(|(_, halved)| u64::from(halved)).sum()),
+                Counter::largest("window_at_end", windows.map(|(now, _)| u64::from(now)).max().unwrap_or(0)),
+            ]);
+        }
+        counters
     }
 }
 
@@ -383,15 +412,7 @@ impl<P: RoundProtocol> Workers for Rounds<P> {
             clipped: self.clipped,
             wrong_results: check.map_or(0, |check| check.wrong),
             unlike_results: self.copies.fault(),
-            counters: check.map_or(Vec::new(), |check| {
-                let windows = self.workers.iter().map(Worker::window);
-                vec![
-                    Counter::sum("results_right", check.right),
-                    Counter::sum("results_wrong", check.wrong),
-                    Counter::sum("windows_halved", windows.clone().map(|(_, halved)| u64::from(halved)).sum()),
-                    Counter::largest("window_at_end", windows.map(|(now, _)| u64::from(now)).max().unwrap_or(0)),
-                ]
-            }),
+            counters: self.counters(),
             ..WorkersEnd::default()
         }
     }
