@@ -21,7 +21,7 @@ from conftest import SMALL
 from pktgen import _keys, _tool
 
 OLAF = "olaf/table1"
-#: Two variants, cut short or changed by tests.
+#: Files of older versions that must go on reading (docs/stability.md).
 OLDER = Path(__file__).resolve().parents[2] / "cli/tests/fence/older"
 
 
@@ -41,11 +41,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def sections() -> list[str]:
-    return [section for section in _keys.UNLISTED if section not in ("", "sweep")]
-
-
-@pytest.mark.parametrize("section", [*sections(), "sweep", "target.lockstep"])
+@pytest.mark.parametrize("section", [*filter(None, _keys.UNLISTED), "target.lockstep"])
 def test_settings_has_every_key_of_the_binary(section: str) -> None:
     with pytest.raises(pktgen.UsageError) as refused:
         pktgen.run(OLAF, set={f"{section}.nosuchkey": 1})
@@ -62,8 +58,8 @@ def test_keys_of_several_sections_must_name_theirs() -> None:
     }.items():
         with pytest.raises(pktgen.UsageError, match=f"{word}: several sections have this key; write .*{ways}"):
             _keys.key(word, OLAF)
-    assert [_keys.key(word, OLAF) for word in ("pcap", "lanes", "until", "program", "baseline", "moves", "about", "seed")] == [
-        "capture.pcap", "format.lanes", "capture.until", "target.program", "report.baseline", "workload.moves", "about", "seed"]
+    assert [_keys.key(word, OLAF) for word in ("pcap", "lanes", "until", "burst", "baseline", "moves", "about", "seed")] == [
+        "capture.pcap", "format.lanes", "capture.until", "schedule.burst", "report.baseline", "workload.moves", "about", "seed"]
     with pytest.raises(pktgen.UsageError, match="capture is a section; write capture__KEY"):
         _keys.key("capture", OLAF)
     for word in ("sql", "nosuchkey"):
@@ -222,7 +218,7 @@ def test_a_second_interrupt_ends_a_tool_that_does_not_heed_the_first(monkeypatch
 
 def test_names_with_spaces_and_brackets() -> None:
     odd = Path("a b [c]*")
-    shutil.copy(_exported(), "my experiment.toml")
+    shutil.copy(Path(__file__).resolve().parents[2] / "configs/olaf/table1.toml", "my experiment.toml")
     sweep = pktgen.run("my experiment.toml", **SMALL | {"seeds": 1}, out=odd / "x y", capture__pcap=True)
     run = sweep.runs[0]
     assert run.sent.collect().height == 540 == run.query("SELECT COUNT(*) AS n FROM sent")["n"].item()
@@ -233,11 +229,6 @@ def test_names_with_spaces_and_brackets() -> None:
     assert found == pktgen.analyze(run.path / "capture.pcapng").value("received") > 0
     pktgen.compare(sweep, shutil.copytree(sweep.path, odd / "old one"), out=odd / "c d.html")
     assert (odd / "c d.html").exists()
-
-
-def _exported() -> Path:
-    """An experiment as a file."""
-    return Path(__file__).resolve().parents[2] / "configs/olaf/table1.toml"
 
 
 def test_every_axis_and_label_is_a_column() -> None:

@@ -73,7 +73,10 @@ impl Statement {
         }
         let tokens = Tokenizer::new(&GenericDialect, text).tokenize_with_location();
         let mut tokens = tokens.map_err(|fault| at(fault.location, fault.message))?;
-        tokens.iter_mut().for_each(|token| plain_name(&mut token.token));
+        for token in &mut tokens {
+            plain_name(&mut token.token);
+            plain_number(&mut token.token);
+        }
         let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
         if words > TOKENS {
             return Err(Error::config(format!(
@@ -124,6 +127,12 @@ impl Statement {
     /// An error of polars about this statement, with the place of the first name in it that the error quotes.
     pub(crate) fn fault(&self, theirs: &PolarsError, tables: &[QueryTable]) -> Error {
         let fault = theirs.to_string().replace(&format!("{GUARD}("), "(");
+        if let Some((what, place)) = not_understood(&fault) {
+            return match place {
+                Some(place) => at(place, what),
+                None => Error::config(format!("SQL: {what}")),
+            };
+        }
         let known: Vec<&str> =
             tables.iter().filter(|table| self.tables.contains(table.name)).flat_map(QueryTable::names).collect();
         // Behind that, polars lists what there is.
@@ -151,6 +160,33 @@ impl Statement {
             }
             Some((place, _)) => at(place, first),
             None => Error::config(format!("SQL: {first}, in: {}", self.text.trim())),
+        }
+    }
+}
+
+/// What polars says that it does not do, by the node of the syntax tree that it prints whole, and where that is.
+fn not_understood(fault: &str) -> Option<(String, Option<Location>)> {
+    let node = fault.strip_prefix("expression ").filter(|rest| rest.ends_with("is not currently supported"))?;
+    let what = match node.split(|c: char| !c.is_ascii_alphanumeric()).next()? {
+        "Exists" => "EXISTS is understood as a condition of WHERE only".to_owned(),
+        "Tuple" => "a list in parentheses, as (a, b), is not understood; compare column by column".to_owned(),
+        other => format!("{} is not understood here", other.to_uppercase()),
+    };
+    let number = |text: &str| text.trim().parse().ok().filter(|number| *number > 0);
+    let place = node.split("Location(").nth(1).and_then(|rest| rest.split(')').next()?.split_once(','));
+    let place = place.and_then(|(line, column)| Some(Location { line: number(line)?, column: number(column)? }));
+    Some((what, place))
+}
+
+/// Writes a number with an exponent as a decimal, which is what polars reads.
+fn plain_number(token: &mut Token) {
+    if let Token::Number(text, _) = token
+        && text.contains(['e', 'E'])
+        && let Some(number) = text.parse::<f64>().ok().filter(|number| number.is_finite())
+    {
+        *text = number.to_string();
+        if !text.contains('.') {
+            text.push_str(".0");
         }
     }
 }

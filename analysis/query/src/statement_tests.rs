@@ -119,6 +119,22 @@ fn errors_have_line_and_column_and_the_nearest_name() {
 }
 
 #[test]
+fn what_polars_prints_whole_is_told_in_words() {
+    let tuple = "expression Tuple([Identifier(Ident { span: Span(Location(1,9)..Location(1,17)) })]) is not currently supported";
+    let (what, place) = not_understood(tuple).unwrap();
+    assert_eq!((what.contains("a list in parentheses"), place), (true, Some(Location { line: 1, column: 9 })));
+    let other = not_understood("expression Floor { x: 1 } is not currently supported").unwrap();
+    assert_eq!(other, ("FLOOR is not understood here".to_owned(), None));
+    assert_eq!(not_understood("unexpected use of DISTINCT found in 'SUM'"), None);
+}
+
+#[test]
+fn numbers_with_exponents_are_decimals() {
+    let guarded = parse("SELECT worker FROM sent WHERE worker > 1.5e3 OR worker < 2E-3").unwrap().guarded;
+    assert!(guarded.contains("1500.0") && guarded.contains("0.002"), "{guarded}");
+}
+
+#[test]
 fn an_aggregate_that_orders_is_one_that_is_selected() {
     let guarded =
         parse("SELECT worker, MAX(seq) FROM sent GROUP BY worker ORDER BY MAX(seq) DESC, worker").unwrap().guarded;

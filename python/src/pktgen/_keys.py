@@ -30,6 +30,8 @@ UNLISTED = {
     "sweep": ("seeds", "axes", "variants"),
     "report": ("question", "metrics", "baseline", "groups", "fitted", "notes"),
 }
+# Sections whose keys have no short keyword: each metric is a section of its own, and runs do not read the others.
+FULL_ONLY = ("metrics", "certify", "calibrate")
 
 
 def configs() -> pl.DataFrame:
@@ -92,8 +94,7 @@ def _sections(_binary: str) -> dict[str, list[str]]:
     """Sections that have a key of this name."""
     found: dict[str, list[str]] = {}
     for section, word in settings().select("section", "key").unique(maintain_order=True).iter_rows():
-        # Each metric of the experiment is a section of its own.
-        if section != "metrics":
+        if section not in FULL_ONLY:
             found.setdefault(word, []).append(section)
     return found
 

@@ -104,7 +104,7 @@ class Run:
 
         The tool reads a stream of an older version, so that columns have today's names and meaning.
         """
-        if self.manifest["state"] == "running":
+        if self.manifest.get("state") == "running":
             way = f"if it was killed, pktgen analyze --recover {self.path} keeps what it recorded"
             raise UsageError(f"{self.name} has no stream {name} yet: it is in progress, or was killed; {way}", 2)
         # Older manifests do not list the files.
@@ -128,7 +128,7 @@ class Run:
         try:
             rows = self.query(f"SELECT * FROM {name}")
         except UsageError as error:
-            raise UsageError(f"{self.path / name}.parquet is of an older version, which is read by pktgen query only: {error}", 2) from error
+            raise UsageError(f"{self.path / name}.parquet is of an older version, and pktgen query cannot read it: {error}", 2) from error
         codes = {column: f"{column}_code" if f"{column}_code" in rows.columns else column for column in columns}
         return rows.lazy().select(pl.col(codes[column]).cast(TYPES[kind]).alias(column) for column, kind in columns.items())
 
@@ -361,8 +361,9 @@ def run(
     """Runs an experiment: a built-in one by name ("olaf/table1") or a file.
 
     Other keywords are settings: `slots=6` sets target.slots, as `target__slots=6` does; a key of several sections must
-    name its own; `set={"target.slots": 6}` takes dotted keys. `seeds` is a number, an iterable or "1..5"; `axes` replaces values of the sweep's axes. Run dirs go to
-    `out`, by default runs/NAME-N. An invalid run raises `InvalidRunError`, with `check=False` it only causes a warning.
+    name its own; `set={"target.slots": 6}` takes dotted keys. `seeds` is a number, an iterable or "1..5"; `axes` replaces
+    values of the sweep's axes. Run dirs go to `out`, by default runs/NAME-N. An invalid run raises `InvalidRunError`, with
+    `check=False` it only causes a warning.
     """
     if not isinstance(check, bool):
         raise UsageError(f"check={check!r} is not True or False; the setting of this name is target__check", 2)
