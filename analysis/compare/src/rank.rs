@@ -237,14 +237,14 @@ fn ranking(sides: &[Side], row: Row, places: &[(usize, usize)]) -> Ranking {
     let metric = row.rule.metric.clone();
     let unit = sides.iter().find_map(|side| side.sweep.units.get(&metric)).cloned().unwrap_or_default();
     let lacking = |side: usize| row.lacks.0[side].iter().copied().max().unwrap_or(0);
-    let standing = |(i, ((side, values), (best, worst))): (usize, ((&Side, &Vec<f64>), &(usize, usize)))| Standing {
-        implementation: side.name.clone(),
-        value: stats::estimate(values, row.exact),
+    let standing = |i: usize| Standing {
+        implementation: sides[i].name.clone(),
+        value: stats::estimate(&row.values[i], row.exact),
         lacking: lacking(i),
-        best: *best,
-        worst: *worst,
+        best: places[i].0,
+        worst: places[i].1,
     };
-    let mut all: Vec<Standing> = sides.iter().zip(&row.values).zip(places).enumerate().map(standing).collect();
+    let mut all: Vec<Standing> = (0..sides.len()).map(standing).collect();
     let sign = if row.rule.direction == Direction::Lower { 1.0 } else { -1.0 };
     let size = |one: &Standing| one.value.map_or(f64::INFINITY, |value| sign * value.median);
     all.sort_by(|a, b| {
