@@ -127,12 +127,6 @@ impl Statement {
     /// An error of polars about this statement, with the place of the first name in it that the error quotes.
     pub(crate) fn fault(&self, theirs: &PolarsError, tables: &[QueryTable]) -> Error {
         let fault = theirs.to_string().replace(&format!("{GUARD}("), "(");
-        if let Some((what, place)) = not_understood(&fault) {
-            return match place {
-                Some(place) => at(place, what),
-                None => Error::config(format!("SQL: {what}")),
-            };
-        }
         let known: Vec<&str> =
             tables.iter().filter(|table| self.tables.contains(table.name)).flat_map(QueryTable::names).collect();
         // Behind that, polars lists what there is.
@@ -162,20 +156,6 @@ impl Statement {
             None => Error::config(format!("SQL: {first}, in: {}", self.text.trim())),
         }
     }
-}
-
-/// What polars says that it does not do, by the node of the syntax tree that it prints whole, and where that is.
-fn not_understood(fault: &str) -> Option<(String, Option<Location>)> {
-    let node = fault.strip_prefix("expression ").filter(|rest| rest.ends_with("is not currently supported"))?;
-    let what = match node.split(|c: char| !c.is_ascii_alphanumeric()).next()? {
-        "Exists" => "EXISTS is understood as a condition of WHERE only".to_owned(),
-        "Tuple" => "a list in parentheses, as (a, b), is not understood; compare column by column".to_owned(),
-        other => format!("{} is not understood here", other.to_uppercase()),
-    };
-    let number = |text: &str| text.trim().parse().ok().filter(|number| *number > 0);
-    let place = node.split("Location(").nth(1).and_then(|rest| rest.split(')').next()?.split_once(','));
-    let place = place.and_then(|(line, column)| Some(Location { line: number(line)?, column: number(column)? }));
-    Some((what, place))
 }
 
 /// Writes a number with an exponent as a decimal, which is what polars reads.
@@ -443,9 +423,14 @@ impl VisitorMut for Guards<'_> {
 
     /// What orders groups is a column of the answer to polars: an aggregate that is selected becomes its position.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &mut query.order_by) else {
-            return ControlFlow::Continue(());
-        };
+        let SetExpr::Select(select) = query.body.as_ref() else { return ControlFlow::Continue(()) };
+        let exists = select.projection.iter().find(|item| {
+            matches!(item, SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } if matches!(expr, Expr::Exists { .. }))
+        });
+        if let Some(item) = exists {
+            return ControlFlow::Break(at(item.span().start, "EXISTS is understood as a condition of WHERE only"));
+        }
+        let Some(order) = &mut query.order_by else { return ControlFlow::Continue(()) };
         let OrderByKind::Expressions(keys) = &mut order.kind else { return ControlFlow::Continue(()) };
         for key in keys.iter_mut().filter(|key| is_aggregate(&key.expr)) {
             let selected = select.projection.iter().position(|item| match item {
@@ -465,6 +450,10 @@ impl VisitorMut for Guards<'_> {
         match expr {
             Expr::Identifier(name) => self.quote(name),
             Expr::CompoundIdentifier(names) => names.iter_mut().for_each(|name| self.quote(name)),
+            Expr::Tuple(_) => {
+                let what = "a list in parentheses, as (a, b), is not understood; compare column by column";
+                return ControlFlow::Break(at(expr.span().start, what));
+            }
             _ => {}
         }
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };

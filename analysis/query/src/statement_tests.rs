@@ -119,13 +119,16 @@ fn errors_have_line_and_column_and_the_nearest_name() {
 }
 
 #[test]
-fn what_polars_prints_whole_is_told_in_words() {
-    let tuple = "expression Tuple([Identifier(Ident { span: Span(Location(1,9)..Location(1,17)) })]) is not currently supported";
-    let (what, place) = not_understood(tuple).unwrap();
-    assert_eq!((what.contains("a list in parentheses"), place), (true, Some(Location { line: 1, column: 9 })));
-    let other = not_understood("expression Floor { x: 1 } is not currently supported").unwrap();
-    assert_eq!(other, ("FLOOR is not understood here".to_owned(), None));
-    assert_eq!(not_understood("unexpected use of DISTINCT found in 'SUM'"), None);
+fn what_polars_does_not_understand_is_told_in_words() {
+    for (sql, says) in [
+        ("SELECT (worker, seq) FROM sent", "SQL, line 1, column 9: a list in parentheses"),
+        ("SELECT worker FROM sent HAVING (1, 2) IN ((1, 2))", "a list in parentheses"),
+        ("SELECT EXISTS(SELECT 1 FROM sent) AS x", "SQL, line 1, column 15: EXISTS is understood as a condition"),
+    ] {
+        let refused = refusal(sql);
+        assert!(refused.contains(says), "{sql}: {refused}");
+    }
+    assert!(parse("SELECT worker FROM sent WHERE EXISTS (SELECT 1 FROM received) AND seq IN (1, 2)").is_ok());
 }
 
 #[test]
