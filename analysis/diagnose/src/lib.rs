@@ -268,7 +268,8 @@ fn what_would_tell(evidence: &Evidence) -> String {
             "no rule explains it: have [target.launch] counters read what the device counts, and run again".into()
         }
         (true, false) => {
-            "no rule explains it, with captures and the device's counters: pktgen certify tries the device rule by rule"
+            "no rule explains it, with captures and the device's counters: pktgen certify tries the device rule by rule, where its program \
+             has clauses"
                 .into()
         }
     }

@@ -2,6 +2,7 @@
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
+use pktgen_core::record::Family;
 use pktgen_core::registry::Named;
 use pktgen_core::time::NS;
 
@@ -62,10 +63,20 @@ const DEFINITIONS: [Definition; 11] = [
     by_key("memory_all_share", SHARE, Better::Lower, "Memory used, as a share of a switch's 20 MB, with all state."),
 ];
 
-/// Of a run that sums by key, updates that were counted twice, and never; none of another run.
-pub(super) fn unlike_once(run: &Analysis) -> Option<(u64, u64)> {
+/// Of a run that sums by key, updates that were counted twice, and never; none of another run, or without books.
+fn unlike_once(run: &Analysis) -> Option<(u64, u64)> {
     let of = |name: &str| run.manifest.counters.device.get(name).copied();
     of("counted_twice").zip(of("never_counted"))
+}
+
+/// Whether sums by key have every contribution once: by the books of devices, or, without any, by their values.
+pub(super) fn are_whole(run: &Analysis) -> bool {
+    match (unlike_once(run), &run.manifest.unseen) {
+        (Some(unlike), _) => unlike == (0, 0),
+        (None, Some(unseen)) => unseen.unchecked == 0 && run.manifest.counters.sums_wrong == 0,
+        // Older manifests do not count them.
+        (None, None) => true,
+    }
 }
 
 impl Named for Exactness {
@@ -86,11 +97,15 @@ impl Metric for Exactness {
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let counters = &run.manifest.counters;
         let of = |name: &str| counters.device.get(name).map(|n| *n as f64);
-        let Some((twice, never)) = unlike_once(run) else { return Ok(()) };
+        let unlike = unlike_once(run);
+        if unlike.is_none() && run.manifest.family() != Family::Pairs {
+            return Ok(());
+        }
         let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
         let balance = run.balance();
-        out.push(Line::new("counted_twice", UPDATES, twice as f64));
-        out.push(Line::new("never_counted", UPDATES, never as f64));
+        let (twice, never) = unlike.unzip();
+        out.push(Line::new("counted_twice", UPDATES, twice.map(|n| n as f64)));
+        out.push(Line::new("never_counted", UPDATES, never.map(|n| n as f64)));
         out.push(Line::new(
             "retransmitted_share",
             SHARE,

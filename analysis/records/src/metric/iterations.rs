@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
-use pktgen_core::record::Training;
+use pktgen_core::record::{Family, Training};
 use pktgen_core::registry::Named;
 
 use super::{Metric, exactness};
@@ -93,7 +93,7 @@ impl Metric for Iterations {
             out.extend(lines(iterations, &of_job, training).map(|line| line.with("job", job)));
         }
         // No result of sums by key says its sources: they are all, or it is not known which result lacks one.
-        if exactness::unlike_once(run).is_some_and(|unlike| unlike != (0, 0)) {
+        if run.manifest.family() == Family::Pairs && !exactness::are_whole(run) {
             let lacking = out[from..].iter_mut().filter(|line| OF_SOURCES.contains(&&*line.metric));
             lacking.for_each(|line| line.value = None);
         }

@@ -7,10 +7,11 @@
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::record::Family;
 use pktgen_core::registry::Named;
 
+use super::Metric;
 use super::latency::describe;
-use super::{Metric, exactness};
 use crate::labels::SYNCHRONOUS;
 use crate::line::{Line, NS};
 use crate::quantile::Slice;
@@ -171,7 +172,7 @@ impl Metric for Results {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         // Sums by key come back in as many packets as a device likes: workers do not record them.
-        let of_blocks = exactness::unlike_once(run).is_none();
+        let of_blocks = run.manifest.family() != Family::Pairs;
         if let Some(results) = run.rounds.as_ref().and_then(|rounds| rounds.results.as_ref()) {
             let timeout_ps = run.manifest.training.as_ref().and_then(|training| training.timeout_ps);
             times(results, timeout_ps, of_blocks, out)?;

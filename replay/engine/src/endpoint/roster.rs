@@ -51,8 +51,9 @@ impl Roster {
 
     /// Finds the workers of `job` that `frame` at `node` is for.
     pub fn find_hearers(&mut self, node: NodeId, job: u16, frame: &[u8]) {
-        let first = u32::from(job) * self.workers_per_job;
-        let jobs_own: Range<u32> = first..first + self.workers_per_job;
+        // A frame may say anything: of a job that is not there nobody hears.
+        let (first, all) = (u32::from(job).saturating_mul(self.workers_per_job), self.host_of.len() as u32);
+        let jobs_own: Range<u32> = first.min(all)..first.saturating_add(self.workers_per_job).min(all);
         let (here, to) = (self.at_node.get(node as usize), target_ip(frame));
         self.hearers.clear();
         match (group_of(to), here) {
@@ -140,5 +141,30 @@ pub fn received(frame: &Frame, node: NodeId) -> Received {
         heat: None,
         part: None,
         last: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_is_not_there_has_no_hearers() {
+        let nodes = [5, 6, 7, 8];
+        let at_node =
+            (0..9).map(|node| nodes.iter().position(|it| *it == node).map(|w| w as u32).into_iter().collect());
+        let mut roster = Roster {
+            workers_per_job: 2,
+            host_of: Arc::new(nodes.to_vec()),
+            at_node: at_node.collect(),
+            hearers: Vec::new(),
+            calendar: Calendar::new(nodes.len()),
+        };
+        let mut frame = [0u8; 64];
+        frame[30..34].copy_from_slice(&[239, 192, 0, 1]);
+        for (job, wanted) in [(0, &[0, 1][..]), (1, &[2, 3]), (2, &[]), (7, &[]), (u16::MAX, &[])] {
+            roster.find_hearers(ALL_WORKERS, job, &frame);
+            assert_eq!(roster.hearers, wanted, "{job}");
+        }
     }
 }

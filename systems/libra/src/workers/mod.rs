@@ -373,7 +373,9 @@ impl SparseWorkers {
     /// Something arrived at `node`.
     fn receive(&mut self, node: NodeId, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let header = Header::parse(pool.payload(frame));
-        let Some(header) = header.filter(|_| matches!(frame.kind, Kind::Result | Kind::Control)) else {
+        let is_ours = |header: &Header| u16::from(header.job) < self.settings.rules.sparse.jobs();
+        let header = header.filter(|header| matches!(frame.kind, Kind::Result | Kind::Control) && is_ours(header));
+        let Some(header) = header else {
             host.foreign += 1;
             return pool.release(frame.buffer);
         };
