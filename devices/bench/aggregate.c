@@ -1,4 +1,4 @@
-/* Aggregators by the book: OLAF's queue, SwitchML's slots, Trio-ML's records. They read no clock: times are given, in ps. */
+/* Aggregators by the book: OLAF's queue, SwitchML's slots, Trio-ML's records, Libra's registers. They read no clock: times are given, in ps. */
 #include "device.h"
 
 #include <stdlib.h>
@@ -170,8 +170,8 @@ static void add_values(uint32_t *sums, const uint8_t *p, size_t values, bool fir
     for (size_t i = 0; i < values; i++) sums[i] = (first ? 0 : sums[i]) + get32(p + 4 * i);
 }
 
-/* Makes a result of the frame that completed it: from the device's address to `to`, ports exchanged, TTL 64. */
-static void answer(uint8_t *f, size_t len, const uint8_t *sums_at, const uint32_t *sums, size_t values, bool to_group) {
+/* Turns a frame of a worker into one to it, or to the group: from the device's address, ports exchanged, TTL 64. */
+static void turn(uint8_t *f, bool to_group) {
     uint8_t own[6], *ip = f + ETH, *udp = ip + IP;
     uint32_t device = get32(ip + 16), worker = get32(ip + 12);
     uint16_t device_port = get16(udp + 2), worker_port = get16(udp);
@@ -192,6 +192,11 @@ static void answer(uint8_t *f, size_t len, const uint8_t *sums_at, const uint32_
     put16(udp + 2, worker_port);
     put16(udp + 6, 0);
     ip_checksum(f);
+}
+
+/* Makes a result of the frame that completed it. */
+static void answer(uint8_t *f, size_t len, const uint8_t *sums_at, const uint32_t *sums, size_t values, bool to_group) {
+    turn(f, to_group);
     uint8_t *p = f + (sums_at - f);
     for (size_t i = 0; i < values; i++) put32(p + 4 * i, sums[i]);
     if (chance(options.wrong_share)) {
@@ -368,9 +373,180 @@ void trio_ml(uint8_t *f, size_t len, int64_t now) {
     if (own->sources >= needed() || (own->sources + 1 == needed() && chance(options.early_share))) finish(own, false);
 }
 
-int64_t next_departure(void) { return oldest && options.timeout ? ages(oldest) : next_of_queue(); }
+/* ---- Libra: docs/libra.md, "A device of your own", one job, additions of floats ---- */
+
+enum { PUSH, END, ACK, RESULT, LIBRA_PORT = 0x11b4, LIBRA_HEAD = 6, RESULT_HEAD = 16, RESULT_PAIRS = 16 };
+enum { REGISTERS = 65536, NUMBERS = 1 << 20, RESULTS_MAX = 1 << 16, PAIR = 8, RESEND_MAX = 15 };
+
+static float registers[REGISTERS];
+/* Which numbers of each worker were added, or ended an iteration. */
+static uint8_t taken[WORKERS_MAX][NUMBERS / 8];
+static uint32_t ends;
+/* The first push that was added to empty registers. */
+static uint64_t opener = UINT64_MAX;
+
+/* Results that not all workers have acknowledged, from `unacked` on; `made` have been made. */
+static struct result {
+    uint8_t bytes[PAYLOAD + LIBRA_HEAD + RESULT_HEAD + RESULT_PAIRS * PAIR];
+    size_t len;
+    uint32_t acks;
+    int attempt;
+    int64_t due;
+} *results_made;
+static uint32_t made, unacked;
+
+static uint32_t all_workers(void) { return (uint32_t)((1ull << options.workers) - 1); }
+
+/* Attempt and resent bit, between the kind and the job. */
+static uint8_t first_byte(int kind, int attempt) {
+    return (uint8_t)(kind << 5 | (attempt ? 0x10 : 0) | (attempt & 15));
+}
+
+static void set_len(uint8_t *f, size_t len) {
+    put16(f + ETH + 2, (uint16_t)(len - ETH));
+    put16(f + ETH + IP + 4, (uint16_t)(len - ETH - IP));
+}
+
+/* Answers the push or end in `f`, which stays as it is. */
+static void acknowledge(const uint8_t *f) {
+    uint8_t ack[PAYLOAD + LIBRA_HEAD];
+    memcpy(ack, f, sizeof ack);
+    set_len(ack, sizeof ack);
+    turn(ack, false);
+    ack[PAYLOAD] = (uint8_t)(ack[PAYLOAD] & 0x1f) | ACK << 5;
+    back(ack, sizeof ack);
+}
+
+static int64_t resend_after(int attempt) { return options.timeout << (attempt < 10 ? attempt : 10); }
+
+/* The end in `f` is the last that was missing: the sums leave, and are kept. */
+static void give_results(const uint8_t *f, int64_t now) {
+    static uint32_t used[REGISTERS];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < REGISTERS; i++)
+        if (registers[i] != 0) used[count++] = i;
+    uint32_t parts = count ? (count + RESULT_PAIRS - 1) / RESULT_PAIRS : 1;
+    for (uint32_t part = 0; part < parts && made < RESULTS_MAX; part++) {
+        struct result *own = &results_made[made];
+        uint8_t *p = own->bytes + PAYLOAD;
+        uint32_t pairs = count - part * RESULT_PAIRS;
+        if (pairs > RESULT_PAIRS) pairs = RESULT_PAIRS;
+        memset(own, 0, sizeof *own);
+        own->len = PAYLOAD + LIBRA_HEAD + RESULT_HEAD + pairs * PAIR;
+        memcpy(own->bytes, f, PAYLOAD + LIBRA_HEAD);
+        set_len(own->bytes, own->len);
+        turn(own->bytes, true);
+        p[0] = first_byte(RESULT, 0);
+        put32(p + 2, 2 * made++);
+        put16(p + 6, (uint16_t)part);
+        put16(p + 8, (uint16_t)parts);
+        put32(p + 10, get32(f + PAYLOAD + LIBRA_HEAD));
+        put32(p + 14, (uint32_t)(opener >> 32));
+        put32(p + 18, (uint32_t)opener);
+        for (uint32_t i = 0; i < pairs; i++) {
+            uint32_t index = used[part * RESULT_PAIRS + i], bits;
+            memcpy(&bits, &registers[index], 4);
+            put32(p + 22 + i * PAIR, index);
+            put32(p + 26 + i * PAIR, bits);
+        }
+        if (pairs && chance(options.wrong_share)) {
+            /* Another exponent. */
+            p[26] ^= 1;
+            counts.wrong++;
+        }
+        own->due = now + resend_after(0);
+        counts.results++;
+        uint8_t copy[sizeof own->bytes];
+        memcpy(copy, own->bytes, own->len);
+        back(copy, own->len);
+    }
+    if (!chance(options.stale_share)) memset(registers, 0, sizeof registers);
+    opener = UINT64_MAX;
+    ends = 0;
+}
+
+/* What workers have not acknowledged in time goes to each of them again. */
+static void resend(int64_t now) {
+    while (unacked < made && results_made[unacked].acks == all_workers()) unacked++;
+    for (uint32_t i = unacked; options.timeout && i < made; i++) {
+        struct result *own = &results_made[i];
+        if (own->acks == all_workers() || own->attempt >= RESEND_MAX || own->due > now) continue;
+        own->due = now + resend_after(++own->attempt);
+        for (int w = 0; w < options.workers; w++) {
+            uint8_t copy[sizeof own->bytes];
+            if (own->acks >> w & 1) continue;
+            memcpy(copy, own->bytes, own->len);
+            /* Locally administered addresses end with that of IPv4. */
+            put16(copy, 0x0200);
+            put32(copy + 2, options.first + (uint32_t)w);
+            put32(copy + ETH + 16, options.first + (uint32_t)w);
+            ip_checksum(copy);
+            copy[PAYLOAD] = first_byte(RESULT, own->attempt);
+            counts.duplicated++;
+            back(copy, own->len);
+        }
+    }
+}
+
+static int64_t next_resend(void) {
+    int64_t first = NEVER;
+    for (uint32_t i = unacked; options.timeout && i < made; i++) {
+        const struct result *own = &results_made[i];
+        if (own->acks != all_workers() && own->attempt < RESEND_MAX && own->due < first) first = own->due;
+    }
+    return first;
+}
+
+void libra(uint8_t *f, size_t len, int64_t now) {
+    uint8_t *p = f + PAYLOAD;
+    size_t payload = is_datagram(f, len) && lengths_agree(f, len) ? payload_len(f, len) : 0;
+    int worker = payload >= LIBRA_HEAD && get16(f + ETH + IP + 2) == LIBRA_PORT ? worker_of(f) : -1;
+    uint32_t seq = worker < 0 ? 1 : get32(p + 2), number = seq >> 1;
+    /* What is cold, and what is none of its, goes where it is addressed. */
+    if (worker < 0 || seq & 1) {
+        leave(f, len);
+        return;
+    }
+    if (!results_made && !(results_made = calloc(RESULTS_MAX, sizeof *results_made))) abort();
+    int kind = p[0] >> 5;
+    if (p[1] != 0 || number >= NUMBERS || (kind == END && payload != LIBRA_HEAD + 4)) {
+        counts.refused++;
+        return;
+    }
+    if (kind == ACK) {
+        if (number < made) results_made[number].acks |= 1u << worker;
+        return;
+    }
+    if (kind != PUSH && kind != END) {
+        counts.refused++;
+        return;
+    }
+    uint8_t *byte = &taken[worker][number / 8], bit = (uint8_t)(1 << number % 8);
+    bool again = *byte & bit;
+    *byte |= bit;
+    counts.repeated += again;
+    if (kind == PUSH && !again) {
+        if (opener == UINT64_MAX) opener = (uint64_t)worker << 40 | (uint64_t)(p[0] & 15) << 32 | seq;
+        int times = chance(options.twice_share) ? 2 : 1;
+        for (size_t at = LIBRA_HEAD; at + PAIR <= payload; at += PAIR) {
+            uint32_t index = get32(p + at), bits = get32(p + at + 4);
+            float value;
+            memcpy(&value, &bits, 4);
+            for (int i = 0; i < times && index < REGISTERS; i++) registers[index] += value;
+        }
+        counts.merged++;
+    }
+    acknowledge(f);
+    if (kind == END && !again && (int)++ends >= needed()) give_results(f, now);
+}
+
+int64_t next_departure(void) {
+    if (options.protocol == LIBRA) return next_resend();
+    return oldest && options.timeout ? ages(oldest) : next_of_queue();
+}
 
 void depart(int64_t now) {
+    if (options.protocol == LIBRA) resend(now);
     depart_from_queue(now);
     while (oldest && options.timeout && ages(oldest) <= now) finish(oldest, true);
 }
@@ -381,6 +557,7 @@ void aggregate(uint8_t *bytes, size_t len, int64_t now) {
     case OLAF_STRICT: olaf(bytes, len, now); break;
     case SWITCHML: switchml(bytes, len, now); break;
     case TRIO_ML: trio_ml(bytes, len, now); break;
+    case LIBRA: libra(bytes, len, now); break;
     case NONE: leave(bytes, len); break;
     }
 }

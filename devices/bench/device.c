@@ -179,6 +179,8 @@ void leave(uint8_t *bytes, size_t len) {
     put(port, bytes, len);
 }
 
+void back(uint8_t *bytes, size_t len) { put(&in, bytes, len); }
+
 /* Frames that wait on a port, one batch at a time. */
 static int receive(struct port *port, void (*each)(uint8_t *, size_t)) {
     static uint8_t bytes[BATCH][FRAME_MAX + 8];

@@ -11,7 +11,7 @@
 
 enum { FRAME_MAX = 9216, SLOTS_MAX = 64, WORKERS_MAX = 32 };
 
-enum protocol { NONE, OLAF, OLAF_STRICT, SWITCHML, TRIO_ML };
+enum protocol { NONE, OLAF, OLAF_STRICT, SWITCHML, TRIO_ML, LIBRA };
 enum fault { FORWARD, DROP, DUPLICATE, CORRUPT, REORDER, MUTE, LIMIT, FLOOD };
 
 struct options {
@@ -34,7 +34,7 @@ struct options {
     double early_share; /* of sums that end one contribution too early */
     double twice_share; /* of contributions that are added twice */
     double stale_share; /* of sums that begin with what was there */
-    int64_t timeout;    /* of Trio-ML's blocks, in ps; 0: they wait for ever */
+    int64_t timeout;    /* of Trio-ML's blocks and Libra's results, in ps; 0: they wait for ever */
 };
 extern struct options options;
 
@@ -78,8 +78,9 @@ int print_counts(char *text, size_t room);
 uint64_t random_bits(void);
 bool chance(double share);
 
-/* What an aggregator sends. */
+/* What an aggregator sends: towards the receiver of results; and towards workers, where that is another side. */
 void leave(uint8_t *bytes, size_t len);
+void back(uint8_t *bytes, size_t len);
 /* Addresses an answer to a worker to all of its cluster, if there are groups. */
 void multicast(uint8_t *bytes, size_t len);
 
@@ -91,8 +92,9 @@ void aggregate(uint8_t *bytes, size_t len, int64_t now);
 void olaf(uint8_t *bytes, size_t len, int64_t now);
 void switchml(uint8_t *bytes, size_t len, int64_t now);
 void trio_ml(uint8_t *bytes, size_t len, int64_t now);
+void libra(uint8_t *bytes, size_t len, int64_t now);
 
-/* OLAF's link and Trio-ML's timers: sends what is due; when the next frame is due. */
+/* OLAF's link, Trio-ML's and Libra's timers: sends what is due; when the next frame is due. */
 void depart(int64_t now);
 int64_t next_departure(void);
 

@@ -46,7 +46,7 @@ int print_counts(char *text, size_t room) {
 }
 
 void read_options(int count, char **words, const struct option *more, bool (*own)(int, const char *)) {
-    static const char *const protocols[] = {"none", "olaf", "olaf-strict", "switchml", "trio-ml", NULL};
+    static const char *const protocols[] = {"none", "olaf", "olaf-strict", "switchml", "trio-ml", "libra", NULL};
     static const struct option common[] = {
         {"protocol", 1, 0, 'p'}, {"seed", 1, 0, 'r'},  {"wrong", 1, 0, 'w'}, {"mbps", 1, 0, 'm'},        {"slots", 1, 0, 'q'},
         {"workers", 1, 0, 'n'},  {"first", 1, 0, 'a'}, {"group", 1, 0, 'g'}, {"per-cluster", 1, 0, 'c'}, {"overhead", 1, 0, 'v'},

@@ -138,6 +138,8 @@ void leave(uint8_t *bytes, size_t len) {
         down(bytes, len);
 }
 
+void back(uint8_t *bytes, size_t len) { down(bytes, len); }
+
 static void arrive(struct arrived *frame) {
     int worker = frame->len > 42 ? worker_of(frame->bytes) : -1;
     if (up >= 0 && frame->port == up) {

@@ -250,6 +250,50 @@ fn partial_results_of_a_coupled_router_are_checked() {
     assert_eq!(counters["sums_wrong"], counters["device"]["device.wrong"]);
 }
 
+/// Sparse training: four workers before a switch, and a parameter server.
+const LIBRA: &str = r#"
+name = "lockstep-libra"
+[workload]
+kind = "sparse"
+model = "oa"
+scale = 0.05
+workers = 4
+iterations = 5
+compute = "1ms"
+[topology]
+kind = "star"
+[endpoint]
+workers = "libra"
+timeout = "20ms"
+[target]
+program = "libra"
+add = "exact"
+"#;
+
+/// Libra in C: its hot sums are right over links that lose and double frames, and what is added otherwise is found.
+#[test]
+fn hot_sums_of_a_coupled_switch_are_checked() {
+    let words = ["--ports", "5", "--up", "4", "--protocol", "libra", "--workers", "4", "--timeout-ms", "20"];
+    for set in [&[][..], &["transport.fault_loss=0.02", "transport.fault_duplicate=0.02"]] {
+        let manifest = Ran::coupled(LIBRA, &words, set).valid();
+        let unseen = &manifest["unseen"];
+        assert!(number(&unseen["checked_by_key"]) > 300 && unseen["unchecked"] == json!(0), "{unseen}");
+        assert_eq!(number(&manifest["counters"]["sums_wrong"]), 0, "{manifest}");
+    }
+    for (wrong, counter) in [
+        (&["--wrong", "0.2"][..], "hot_sums_off"),
+        (&["--twice", "0.2"], "hot_sums_off"),
+        (&["--stale", "1"], "hot_sums_foreign"),
+        (&["--needs", "3"], "hot_sums_early"),
+    ] {
+        let ran = Ran::coupled(LIBRA, &[&words[..], wrong, &["--seed", "7"]].concat(), &[]);
+        assert_eq!(ran.output.status.code(), Some(1), "{wrong:?}: {}", said(&ran.output));
+        let counters = &manifest(&ran.dir())["counters"];
+        assert!(number(&counters["sums_wrong"]) > 0, "{wrong:?}: {counters}");
+        assert!(counters["device"].get(counter).is_some_and(|count| number(count) > 0), "{wrong:?}: {counters}");
+    }
+}
+
 /// What comes back is held against the run frame by frame, not the first copy alone; what follows a packet is no part of it.
 #[test]
 fn copies_of_a_coupled_switch_are_checked() {
