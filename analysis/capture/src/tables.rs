@@ -120,6 +120,11 @@ struct Rows {
     content: Vec<u32>,
 }
 
+/// Whether a folder's name may have it everywhere.
+pub fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.".contains(c)
+}
+
 /// Tables that are being written.
 pub(super) struct Tables {
     formats: Formats,
@@ -133,7 +138,7 @@ impl Tables {
     /// The folder must be new or empty.
     pub(super) fn create(plan: &TablesPlan, formats: Formats) -> Result<Self> {
         let dir = &plan.dir;
-        if plan.run.is_empty() || !plan.run.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c)) {
+        if plan.run.is_empty() || !plan.run.chars().all(is_plain) {
             let run = &plan.run;
             return Err(Error::config(format!(
                 "--run \"{run}\": letters, digits, \"-\", \"_\" and \".\" are a folder's name everywhere"

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pktgen_capture::clock::{Anchor, Offset};
 use pktgen_capture::replay::{analyze_tables, is_tables};
 use pktgen_capture::spool::Spool;
-use pktgen_capture::tables::{TableForm, TablesPlan};
+use pktgen_capture::tables::{TableForm, TablesPlan, is_plain};
 use pktgen_capture::{CapturePlan, analyze_captures, is_capture};
 use pktgen_core::shard::Shard;
 use pktgen_core::units::Span;
@@ -76,8 +76,7 @@ fn plan(args: &Analyze) -> Result<CapturePlan> {
     let tables = flags.tables.as_ref().map(|dir| {
         let first = args.runs.first().or(flags.sent.first());
         let stem = || first.and_then(|path| path.file_stem()).map_or("capture".into(), |stem| stem.to_string_lossy());
-        // As a folder may be called everywhere.
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let plain = |c| if is_plain(c) { c } else { '_' };
         let run = flags.run.clone().unwrap_or_else(|| stem().chars().map(plain).collect());
         let form = TableForm::ALL.into_iter().find(|form| form.name() == flags.form).unwrap_or(TableForm::Parquet);
         TablesPlan { dir: dir.clone(), run, form }

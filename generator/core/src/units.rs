@@ -170,13 +170,44 @@ impl Span {
     }
 }
 
+/// A number, or a quantity of any kind.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Quantity {
+    /// Without a unit.
+    Number(f64),
+    /// A rate.
+    Rate(Rate),
+    /// A time.
+    Span(Span),
+    /// A size.
+    Size(Size),
+}
+
+impl Quantity {
+    /// Reads `text`; none if it is neither a finite number nor a quantity.
+    pub fn read(text: &str) -> Option<Quantity> {
+        let number = text.parse().ok().filter(|number: &f64| number.is_finite()).map(Quantity::Number);
+        let rate = || text.parse().ok().map(Quantity::Rate);
+        let span = || text.parse().ok().map(Quantity::Span);
+        let size = || text.parse().ok().map(Quantity::Size);
+        number.or_else(rate).or_else(span).or_else(size)
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Quantity::Number(number) => number.fmt(f),
+            Quantity::Rate(rate) => rate.fmt(f),
+            Quantity::Span(span) => span.fmt(f),
+            Quantity::Size(size) => size.fmt(f),
+        }
+    }
+}
+
 /// A number or quantity in one spelling, whatever its unit was; any other text as it is.
 pub fn canonical(text: &str) -> String {
-    let number = || text.parse::<f64>().ok().filter(|number| number.is_finite()).map(|number| number.to_string());
-    let rate = || text.parse::<Rate>().ok().map(|rate| rate.to_string());
-    let span = || text.parse::<Span>().ok().map(|span| span.to_string());
-    let size = || text.parse::<Size>().ok().map(|size| size.to_string());
-    number().or_else(rate).or_else(span).or_else(size).unwrap_or_else(|| text.to_owned())
+    Quantity::read(text).map_or_else(|| text.to_owned(), |quantity| quantity.to_string())
 }
 
 /// An exact decimal number, zero or more, of at most 18 digits: a factor that no float rounds.

@@ -26,6 +26,12 @@ impl Unseen {
         }
         Unseen { cluster_of: manifest.clusters.clone(), clusters }
     }
+
+    /// The workers of the job of a packet's worker; none of a worker that is not there.
+    fn workers_of(&self, id: PacketId) -> &[u32] {
+        let cluster = self.cluster_of.get(id.worker() as usize).map(|cluster| usize::from(*cluster));
+        cluster.and_then(|cluster| self.clusters.get(cluster)).map_or(&[], Vec::as_slice)
+    }
 }
 
 impl Resolver {
@@ -52,18 +58,15 @@ impl Resolver {
 
     /// The packet that a result is known by: a device of others may name any worker of the job, whether or not it sent the block.
     fn of_block(&mut self, id: PacketId, unseen: &Unseen) -> Option<u32> {
-        let cluster = unseen.cluster_of.get(id.worker() as usize).map(|cluster| usize::from(*cluster));
-        let workers = cluster.and_then(|cluster| unseen.clusters.get(cluster));
-        let of_job = workers.into_iter().flatten().map(|worker| PacketId::new(*worker, id.seq(), 0).0);
+        let of_job = unseen.workers_of(id).iter().map(|worker| PacketId::new(*worker, id.seq(), 0).0);
         let known = std::iter::once(id.0).chain(of_job).find_map(|id| self.packets.number(id));
         known.or_else(|| self.named(id.0))
     }
 
     /// A result of all workers of its job has delivered the first open transmission of each.
     fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
-        let cluster = unseen.cluster_of.get(id.worker() as usize).map(|cluster| usize::from(*cluster));
-        let Some(workers) = cluster.and_then(|cluster| unseen.clusters.get(cluster)) else { return };
-        if workers.len() != count {
+        let workers = unseen.workers_of(id);
+        if workers.is_empty() || workers.len() != count {
             return;
         }
         let open = |worker: &u32| {

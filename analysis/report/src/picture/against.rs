@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use pktgen_core::registry::Named;
-use pktgen_core::units::{Rate, Size, Span};
+use pktgen_core::units::Quantity;
 use pktgen_records::human;
 use pktgen_records::metric::iterations::{EFFECTIVE_TIME, IDEAL_TIME, ITERATION_TIME};
 use pktgen_records::stats::Interval;
@@ -388,11 +388,12 @@ fn alike(quantities: impl Iterator<Item = Option<(f64, &'static str)>>) -> Optio
 
 /// A number, or a quantity in the unit of charts.
 fn quantity(text: &str) -> Option<(f64, &'static str)> {
-    let number = text.parse::<f64>().ok().filter(|number| number.is_finite()).map(|number| (number, ""));
-    let rate = || text.parse::<Rate>().ok().map(|rate| (rate.bps() as f64, "bps"));
-    let span = || text.parse::<Span>().ok().map(|span| (span.ps() as f64 / 1000.0, "ns"));
-    let size = || text.parse::<Size>().ok().map(|size| (size.bits() as f64 / 8.0, "bytes"));
-    number.or_else(rate).or_else(span).or_else(size)
+    Some(match Quantity::read(text)? {
+        Quantity::Number(number) => (number, ""),
+        Quantity::Rate(rate) => (rate.bps() as f64, "bps"),
+        Quantity::Span(span) => (span.ps() as f64 / 1000.0, "ns"),
+        Quantity::Size(size) => (size.bits() as f64 / 8.0, "bytes"),
+    })
 }
 
 #[cfg(test)]

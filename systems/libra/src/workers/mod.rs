@@ -250,6 +250,16 @@ impl SparseWorkers {
         }
     }
 
+    /// What a worker gave up, its job's sums may have or not.
+    fn note_given_up(&mut self, worker: u32) {
+        let own = &self.workers[worker as usize];
+        if let Some(proof) = self.proof.as_mut().filter(|_| own.given_up() > 0) {
+            let switches = self.destinations.count(Heat::Hot) as usize;
+            let first = usize::from(own.job) * switches;
+            (first..first + switches).for_each(|sum| proof.give_up(sum));
+        }
+    }
+
     /// Ends the iteration of `worker` if nothing of it is missing; true if it was ended.
     fn end_if_all(&mut self, worker: u32, t: Time, host: &mut Host) -> bool {
         let SparseWorkers { workers, packing, settings, .. } = self;
@@ -306,6 +316,7 @@ impl SparseWorkers {
                 break;
             }
         }
+        self.note_given_up(worker);
         self.reschedule(worker, t);
     }
 
@@ -446,7 +457,8 @@ impl SparseWorkers {
         let Some((head, number, sum)) = head else { return pool.release(frame.buffer) };
         let known = &mut self.delivered[sum];
         let (accepted, last) = (known.is_new(number, &head), all && known.is_over(number, &head));
-        let sum_ok = self.judge(sum, &head, all, frame, pool);
+        let pairs = || format::hot_pairs(format::pairs(pool.payload(frame)));
+        let sum_ok = self.proof.as_mut().map_or(SumOk::Unknown, |proof| proof.judge(sum, &head, pairs(), all));
         // Without an opener nobody added anything; a device without books may say so of any sum.
         let opener = head.opener.or(self.proof.is_some().then_some(frame.packet));
         let Some(opener) = opener.filter(|_| accepted || last || sum_ok == SumOk::No) else {
@@ -467,17 +479,6 @@ impl SparseWorkers {
             ..roster::received_in_training(frame, node)
         };
         host.deliveries.push(Delivery { row, frame: *frame });
-    }
-
-    /// Whether a part of a sum is right, as far as that is known. Pushes that were given up may be in a sum or not.
-    fn judge(&mut self, sum: usize, head: &ResultHead, all: bool, frame: &Frame, pool: &Pool) -> SumOk {
-        let Some(proof) = &mut self.proof else { return SumOk::Unknown };
-        let job = sum / self.destinations.count(Heat::Hot) as usize;
-        let own = self.workers.chunks(self.settings.rules.sparse.workers_per_job() as usize).nth(job);
-        if own.is_none_or(|own| own.iter().any(|worker| worker.given_up() > 0)) {
-            return SumOk::Unknown;
-        }
-        proof.judge(sum, head, format::hot_pairs(format::pairs(pool.payload(frame))), all)
     }
 }
 

@@ -83,6 +83,8 @@ pub(super) struct Proof {
     /// Workers of a job.
     workers: u32,
     sums: Vec<[Expected; 2]>,
+    /// Of which workers gave up a push: it may be in a sum or not.
+    given_up: Vec<bool>,
     /// Wrong parts, by what is wrong.
     wrong: [u64; Wrong::COUNTERS.len()],
 }
@@ -90,8 +92,14 @@ pub(super) struct Proof {
 impl Proof {
     /// Of so many sums at once, each of so many workers, added in this way.
     pub(super) fn new(sums: usize, workers: u32, adder: &Adder) -> Self {
+        let given_up = vec![false; sums];
         let sums = (0..sums).map(|_| Default::default()).collect();
-        Proof { error: adder.error(), workers, sums, wrong: [0; Wrong::COUNTERS.len()] }
+        Proof { error: adder.error(), workers, sums, given_up, wrong: [0; Wrong::COUNTERS.len()] }
+    }
+
+    /// A worker gave up a push for a switch.
+    pub(super) fn give_up(&mut self, sum: usize) {
+        self.given_up[sum] = true;
     }
 
     /// A worker begins an iteration, with these pairs for a switch.
@@ -111,7 +119,7 @@ impl Proof {
     }
 
     /// Whether this part of a sum is right, and the sum complete if a worker has all of it with this part. Not known of an iteration that
-    /// is over, whose results come again.
+    /// is over, whose results come again, nor once a push was given up.
     pub(super) fn judge(
         &mut self,
         sum: usize,
@@ -119,6 +127,9 @@ impl Proof {
         pairs: impl Iterator<Item = (u32, f32)>,
         is_last: bool,
     ) -> SumOk {
+        if self.given_up[sum] {
+            return SumOk::Unknown;
+        }
         let own = &mut self.sums[sum];
         let newest = own.iter().map(|one| one.iteration).max().unwrap_or(0);
         let expected = &mut own[head.iteration as usize % 2];
@@ -244,6 +255,8 @@ mod tests {
         assert_eq!(judged(&mut later, 9, &whole), [SumOk::No], "one worker has not begun it");
         assert_eq!(judged(&mut later, 8, &whole), [SumOk::Yes]);
         assert_eq!(later.counters(), [Counter::sum("hot_sums_early", 1)]);
+        later.give_up(0);
+        assert_eq!(judged(&mut later, 8, &whole), [SumOk::Unknown], "what was given up may be in it or not");
         let mut wrong = proof();
         judged(&mut wrong, 7, &[vec![(1, 1.5)], vec![(9, 1.0)], vec![(1, 1.0)], Vec::new()]);
         let each = ["hot_sums_foreign", "hot_sums_repeated", "hot_sums_off", "hot_sums_incomplete"];
