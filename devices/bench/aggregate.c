@@ -376,7 +376,7 @@ void trio_ml(uint8_t *f, size_t len, int64_t now) {
 /* ---- Libra: docs/libra.md, "A device of your own", one job, additions of floats ---- */
 
 enum { PUSH, END, ACK, RESULT, LIBRA_PORT = 0x11b4, LIBRA_HEAD = 6, RESULT_HEAD = 16, RESULT_PAIRS = 16 };
-enum { REGISTERS = 65536, NUMBERS = 1 << 20, RESULTS_MAX = 1 << 16, PAIR = 8, RESEND_MAX = 15 };
+enum { REGISTERS = 65536, NUMBERS = 1 << 20, RESULTS_MAX = 1 << 16, PAIR = 8, PAIRS_MAX = 18, RESEND_MAX = 15 };
 
 static float registers[REGISTERS];
 /* Which numbers of each worker were added, or ended an iteration. */
@@ -518,6 +518,14 @@ void libra(uint8_t *f, size_t len, int64_t now) {
         return;
     }
     if (kind != PUSH && kind != END) {
+        counts.refused++;
+        return;
+    }
+    /* What has no register is not acknowledged, nor what is no whole pairs. */
+    if (kind == PUSH && ((payload - LIBRA_HEAD) % PAIR || payload > LIBRA_HEAD + PAIRS_MAX * PAIR)) kind = -1;
+    for (size_t at = LIBRA_HEAD; kind == PUSH && at < payload; at += PAIR)
+        if (get32(p + at) >= REGISTERS) kind = -1;
+    if (kind < 0) {
         counts.refused++;
         return;
     }

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-use pktgen_wire::wire::frame::{ipv4_checksum_fits, udp_checksum_fits};
+use pktgen_wire::wire::frame::{Checksums, ipv4_checksum_fits, udp_checksum};
 
 /// Ethernet types.
 const IPV4: u16 = 0x0800;
@@ -72,10 +72,10 @@ impl<'a> Datagram<'a> {
         })
     }
 
-    /// Whether the checksum of UDP fits; one of 0 says nothing.
+    /// Whether the checksum of UDP fits; one of 0 says nothing, nor does one that the host left to an interface.
     pub(crate) fn udp_fits(&self) -> bool {
         let head = usize::from(self.packet[0] & 15) * 4;
-        self.lacking > 0 || udp_checksum_fits(self.packet, head)
+        self.lacking > 0 || udp_checksum(self.packet, head) != Checksums::Wrong
     }
 }
 

@@ -1,6 +1,6 @@
 //! What hosts, cables and a launched device say of themselves; and why nothing came.
 
-use pktgen_core::record::{CHECKSUMS_WRONG, Fault, InterfaceCounts, Note};
+use pktgen_core::record::{CHECKSUMS_WRONG, Fault, InterfaceCounts, Note, WIRES_CHECKSUMS_WRONG};
 
 use crate::cause::{
     BAD_CHECKSUM, DEVICE_DROPS, DEVICE_ENDED, DEVICE_OVERRUN, DEVICE_SILENT, DEVICE_UNREACHED, HOST_LATE, HOST_OVERRUN,
@@ -67,12 +67,15 @@ fn of_lockstep(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     found.extend(broken.map(|(certainty, says)| {
         CauseFound::new(&LOCKSTEP_BROKEN, certainty, missing, vec![EvidenceItem::new("manifest.json, validity", says)])
     }));
-    let wrong = evidence.manifest.counters.device.get(CHECKSUMS_WRONG).copied().unwrap_or(0);
-    if wrong > 0 {
-        let says = format!("{wrong} frames that left the device");
-        let proof = EvidenceItem::new(format!("counter {CHECKSUMS_WRONG}"), says);
-        found.push(CauseFound::new(&BAD_CHECKSUM, Certainty::Certain, 0, vec![proof]));
-    }
+}
+
+/// What the run counted of checksums, where no capture shows the frames.
+pub(crate) fn checksums(evidence: &Evidence) -> Option<CauseFound> {
+    let (name, wrong) = [CHECKSUMS_WRONG, WIRES_CHECKSUMS_WRONG]
+        .into_iter()
+        .find_map(|name| Some((name, *evidence.manifest.counters.device.get(name)?)))?;
+    let proof = EvidenceItem::new(format!("counter {name}"), format!("{wrong} frames that left the device"));
+    Some(CauseFound::new(&BAD_CHECKSUM, Certainty::Certain, 0, vec![proof]))
 }
 
 fn carrier(evidence: &Evidence, counts: &InterfaceCounts) -> Option<CauseFound> {

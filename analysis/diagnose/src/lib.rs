@@ -131,6 +131,8 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
         let place = if evidence.is_results() { "tap of the workers" } else { "tap of the server" };
         let kept = kept_fields(&evidence, protocols);
         frames::look(&evidence, crossing, &kept, place, &mut found);
+    } else {
+        found.extend(hosts::checksums(&evidence));
     }
     if evidence.came() == 0 {
         hosts::silence(&evidence, crossing.as_ref(), &mut found, &mut unknown);

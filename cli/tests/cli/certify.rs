@@ -1,6 +1,7 @@
 //! `pktgen certify`: our own switch and one in C conform, planted defects are found by the clauses that name them and proven by their frames,
 //! and docs/certify.md is what the command prints: `UPDATE_DOCS=1 cargo test --release --workspace --test cli certify::`.
 
+mod libra;
 mod performance;
 mod trio;
 
@@ -451,6 +452,7 @@ fn in_lockstep(name: &str, words: &[&str], set: &[&str]) -> (Option<i32>, Vec<Va
     let (file, out) = (folder.path().join("x.toml"), folder.path().join("out").display().to_string());
     let text = match name {
         "olaf" => OLAF.replace("workers_per_cluster = 4", "workers_per_cluster = 3"),
+        "libra" => libra::SPARSE.replace("program = \"libra\"", "add = \"exact\""),
         "trio_ml" => SWITCH.replace("\"switchml\"\npool = 32", "\"trio_ml\"\nwindow = 32"),
         _ => SWITCH.into(),
     };

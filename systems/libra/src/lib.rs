@@ -4,6 +4,7 @@
 //! what the paper says and what is chosen here.
 #![forbid(unsafe_code)]
 
+mod clauses;
 pub mod format;
 mod plan;
 pub mod program;
@@ -17,5 +18,6 @@ pub static SYSTEM: System = System {
     planners: &[&plan::Libra],
     workers: &[&workers::LibraKind, &workers::PsLiteKind],
     programs: &[&program::LibraKind],
+    suites: &[&clauses::SUITE],
     ..System::new("libra")
 };

@@ -23,14 +23,14 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use crate::format::{Header, Kind as Wire, Numbers};
+use crate::format::{Header, Kind as Wire, Numbers, PORT};
 use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Action, Counter, Heat, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::topology::NodeId;
 use pktgen_core::{Error, Result};
-use pktgen_wire::wire::frame::{HEAD, group_of, source_ip, target_ip, worker_of};
+use pktgen_wire::wire::frame::{HEAD, group_of, source_ip, target_ip, target_port, worker_of};
 use pktgen_workload::sparse::pipeline::{Passes, Scratch};
 
 use again::Again;
@@ -236,6 +236,10 @@ impl Libra {
         let or_on = |reason| if update { Way::Drop(reason) } else { Way::On };
         if usize::from(frame.head) != HEAD || usize::from(frame.len) < HEAD {
             return or_on(Reason::Malformed);
+        }
+        // Only what is for its port is a packet of its (docs/libra.md, "A device of your own").
+        if target_port(pool.frame(frame)) != PORT {
+            return Way::On;
         }
         let Some(header) = Header::parse(pool.payload(frame)) else { return or_on(Reason::Malformed) };
         let (rack, number) = self.numbers.split(header.seq);

@@ -197,9 +197,13 @@ findings! {
              more is found in every element";
         /// Packets that arrived more than once.
         Duplicates = "duplicates" { packets: u64 } => "{packets} packets arrived again";
-        /// Frames of a device in lockstep that hosts would drop.
+        /// Frames of a device of others that hosts would drop.
         ChecksumsWrong = "checksums_wrong" { frames: u64 } =>
             "{frames} frames of the device have a wrong checksum of IPv4 or UDP: the run took them, and hosts drop them";
+        /// Frames whose UDP checksum a host left to an interface.
+        ChecksumsUnfinished = "checksums_unfinished" { frames: u64 } =>
+            "{frames} frames have a UDP checksum that their host left to an interface, which did not write it: nothing is known of it; switch \
+             that off on the device's port (ethtool -K PORT tx off)";
         /// Frames that match no known worker.
         Unmatched = "unmatched" { packets: u64 } => "{packets} packets that came match no update or result of this run";
         /// The run ended at its limit.
@@ -332,6 +336,8 @@ pub struct Unseen {
 
 /// The counter of frames of a device in lockstep with a wrong checksum of IPv4 or UDP.
 pub const CHECKSUMS_WRONG: &str = "lockstep.checksums_wrong";
+/// The same on wires.
+pub const WIRES_CHECKSUMS_WRONG: &str = "wires.checksums_wrong";
 /// The counter of ns that a device waited for workers, of one that never went on without them.
 pub const WAITS_FOR_ALL: &str = "waits_for_all_ns";
 /// What stands before the names of counters of a device in lockstep.
@@ -358,7 +364,7 @@ pub struct Facts {
     pub unmatched: u64,
     /// Updates that a switch counted more than once, and that it never counted.
     pub unlike_once: (u64, u64),
-    /// Frames of a device in lockstep with a wrong checksum.
+    /// Frames of a device of others with a wrong checksum.
     pub checksums_wrong: u64,
     /// For how many ns a device waited for workers, of one that never went on without them.
     pub waited_ns: u64,
@@ -392,7 +398,7 @@ impl Facts {
             unmatched: counters.foreign,
             interfaces: manifest.interfaces.clone(),
             unlike_once: (count("counted_twice"), count("never_counted")),
-            checksums_wrong: count(CHECKSUMS_WRONG),
+            checksums_wrong: count(CHECKSUMS_WRONG) + count(WIRES_CHECKSUMS_WRONG),
             waited_ns: count(WAITS_FOR_ALL),
             timeout_ps: manifest.training.as_ref().and_then(|training| training.timeout_ps),
             pairs: manifest.family() == Family::Pairs,

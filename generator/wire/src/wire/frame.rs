@@ -196,22 +196,38 @@ pub fn unpadded(bytes: &[u8]) -> &[u8] {
     if len < HEAD { bytes } else { bytes.get(..len).unwrap_or(bytes) }
 }
 
-/// Returns whether the checksums of IPv4 and UDP of a frame fit. A UDP checksum of 0 is none; of other packets, and of what is cut,
-/// nothing is said.
-pub fn checksums_fit(frame: &[u8]) -> bool {
+/// What the checksums of IPv4 and UDP of a frame say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checksums {
+    /// They fit. A UDP checksum of 0 is none; of other packets, and of what is cut, nothing is said.
+    Fit,
+    /// The UDP checksum is the sum of the pseudo header: a kernel left the rest to an interface, and this one did not do it
+    /// (virtual interfaces never do).
+    Unfinished,
+    /// One is wrong: hosts drop the frame.
+    Wrong,
+}
+
+/// Reads the checksums of a frame.
+pub fn checksums(frame: &[u8]) -> Checksums {
     let word = |at: usize| frame.get(at..at + 2).map_or(0, |pair| u16::from_be_bytes([pair[0], pair[1]]));
     let mut at = 12;
     while matches!(word(at), 0x8100 | 0x88a8) {
         at += 4;
     }
     let Some(packet) = frame.get(at + 2..).filter(|packet| word(at) == 0x0800 && packet.len() >= 20) else {
-        return true;
+        return Checksums::Fit;
     };
     let (head, total) = (usize::from(packet[0] & 15) * 4, usize::from(word(at + 4)));
-    let Some(packet) = packet.get(..total).filter(|packet| (20..=packet.len()).contains(&head)) else { return true };
+    let Some(packet) = packet.get(..total).filter(|packet| (20..=packet.len()).contains(&head)) else {
+        return Checksums::Fit;
+    };
+    if !ipv4_checksum_fits(&packet[..head]) {
+        return Checksums::Wrong;
+    }
     let is_fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
     let is_udp = packet[9] == 17 && !is_fragment && packet.len() >= head + 8;
-    ipv4_checksum_fits(&packet[..head]) && (!is_udp || udp_checksum_fits(packet, head))
+    if is_udp { udp_checksum(packet, head) } else { Checksums::Fit }
 }
 
 /// Returns whether the checksum of an IPv4 header fits.
@@ -219,14 +235,20 @@ pub fn ipv4_checksum_fits(header: &[u8]) -> bool {
     checksum(0, header) == 0
 }
 
-/// Returns whether the checksum of UDP fits in a whole IPv4 packet whose header has `head` bytes. One of 0 is none.
-pub fn udp_checksum_fits(packet: &[u8], head: usize) -> bool {
+/// Reads the checksum of UDP in a whole IPv4 packet whose header has `head` bytes. One of 0 is none.
+pub fn udp_checksum(packet: &[u8], head: usize) -> Checksums {
     let udp = &packet[head..];
     let len = sum_of_words(&udp[4..6]);
     // What the IPv4 packet has beyond the datagram is not of it.
     let udp = udp.get(..(len as usize).max(8)).unwrap_or(udp);
     let pseudo = sum_of_words(&packet[12..20]) + 17 + len;
-    udp[6..8] == [0, 0] || checksum(pseudo, udp) == 0
+    let written = u16::from_be_bytes([udp[6], udp[7]]);
+    match written {
+        0 => Checksums::Fit,
+        _ if checksum(pseudo, udp) == 0 => Checksums::Fit,
+        _ if written == !checksum(pseudo, &[]) => Checksums::Unfinished,
+        _ => Checksums::Wrong,
+    }
 }
 
 /// Whether the frame carries a UDP checksum.
@@ -446,29 +468,33 @@ mod tests {
     fn wrong_checksums_are_found_and_others_are_left_alone() {
         let mut frame = vec![0; 64];
         Template::new((0x0a00_0001, 1), (0x0a00_0002, 2), 64).emit(&mut frame);
-        assert!(checksums_fit(&frame), "none of UDP");
+        assert!(checksums(&frame) == Checksums::Fit, "none of UDP");
         set_udp_checksum(&mut frame);
         let mut tagged = frame.clone();
         tagged.splice(12..12, [0x81, 0x00, 0, 7]);
         let mut padded = frame.clone();
         padded.extend([0xee; 5]);
         for (whole, skip) in [(&frame, 0), (&tagged, 4), (&padded, 0)] {
-            assert!(checksums_fit(whole));
+            assert!(checksums(whole) == Checksums::Fit);
             for at in [22, 26, 34, 41, 50, 63] {
                 let mut wrong = whole.clone();
                 wrong[at + skip] ^= 1;
-                assert!(!checksums_fit(&wrong), "{at}");
+                assert!(checksums(&wrong) == Checksums::Wrong, "{at}");
             }
         }
-        assert!((0..frame.len()).all(|len| checksums_fit(&frame[..len])), "cut: nothing is said");
+        assert!((0..frame.len()).all(|len| checksums(&frame[..len]) == Checksums::Fit), "cut: nothing is said");
+        // What a kernel writes that leaves the rest to an interface: 10.0.0.1 + 10.0.0.2 + 17 + 30, carries added.
+        let mut unfinished = frame.clone();
+        unfinished[40..42].copy_from_slice(&(0x0a00u16 + 1 + 0x0a00 + 2 + 17 + 30).to_be_bytes());
+        assert_eq!(checksums(&unfinished), Checksums::Unfinished);
         let mut behind = frame.clone();
         behind.extend([0xee; 6]);
         behind[17] += 6;
         set_ip_checksum(&mut behind);
-        assert!(checksums_fit(&behind), "bytes of the IPv4 packet behind the datagram");
+        assert!(checksums(&behind) == Checksums::Fit, "bytes of the IPv4 packet behind the datagram");
         behind[63] ^= 1;
-        assert!(!checksums_fit(&behind), "the datagram's last byte");
+        assert!(checksums(&behind) == Checksums::Wrong, "the datagram's last byte");
         frame[12] = 0x86;
-        assert!(checksums_fit(&frame), "no IPv4");
+        assert!(checksums(&frame) == Checksums::Fit, "no IPv4");
     }
 }

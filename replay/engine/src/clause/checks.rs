@@ -2,7 +2,9 @@
 
 use std::fmt::Display;
 
-use pktgen_wire::wire::frame::{Ip, has_udp_checksum, set_ip_checksum, set_udp_checksum, worker_ip};
+use pktgen_wire::wire::frame::{
+    Checksums, Ip, checksums, has_udp_checksum, set_ip_checksum, set_udp_checksum, worker_ip,
+};
 
 use super::{ClauseBreach, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
 
@@ -141,9 +143,22 @@ pub fn headers_fit(at: &dyn Display, bytes: &[u8], payload: usize) -> ProbeResul
     let mut right = bytes[..(IP + usize::from(ip_len)).min(bytes.len())].to_vec();
     set_ip_checksum(&mut right);
     same(at, "checksum of the IPv4 header", number16(&right, IP + 10), number16(bytes, IP + 10))?;
+    checksum_is_finished(bytes)?;
     if has_udp_checksum(bytes) {
         set_udp_checksum(&mut right);
         same(at, "checksum of the UDP header", number16(&right, UDP + 6), number16(bytes, UDP + 6))?;
     }
     Ok(())
+}
+
+/// Stops where the host of the device left the UDP checksum to an interface: what such a frame would have on a cable nobody knows.
+pub fn checksum_is_finished(bytes: &[u8]) -> ProbeResult<()> {
+    match checksums(bytes) {
+        Checksums::Unfinished => Err(ProbeStop::Undecidable(
+            "the device's host leaves UDP checksums to the interface, which does not write them; switch that off on the device's \
+             port: ethtool -K PORT tx off"
+                .into(),
+        )),
+        Checksums::Fit | Checksums::Wrong => Ok(()),
+    }
 }

@@ -14,6 +14,7 @@ use super::talk::{CommandOutput, Exit, Reply, Request, say};
 use super::{cable, kernel};
 use crate::clock::Stopwatch;
 use crate::driver::real_time::thread::run_on;
+use crate::transport::ethtool::write_checksums;
 
 /// The name that this program is started under as a keeper.
 pub(super) const NAME: &str = "pktgen-keeper";
@@ -137,6 +138,9 @@ fn settle(ports: &[String], network: bool, cores: &[usize]) -> Result<Vec<String
         attempt("/sys/class/net shows the host's interfaces", kernel::mount(c"sysfs", c"/sys", ""));
         for port in ["lo"].into_iter().chain(ports.iter().map(String::as_str)) {
             cable::take_up(port).map_err(failed(&format!("take interface {port} of the device up")))?;
+        }
+        for port in ports {
+            attempt("UDP checksums of the device's sockets are not written", write_checksums(port));
         }
     }
     if !cores.is_empty() {

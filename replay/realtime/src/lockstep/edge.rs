@@ -5,7 +5,7 @@ use pktgen_core::Result;
 use pktgen_core::time::Time;
 use pktgen_core::topology::{NodeId, Role};
 use pktgen_wire::device::{GROWTH_MAX, Translator};
-use pktgen_wire::wire::frame::{checksums_fit, unpadded};
+use pktgen_wire::wire::frame::{Checksums, checksums, unpadded};
 
 use super::session::Session;
 use crate::dialect::Dialect;
@@ -109,7 +109,7 @@ impl Remote for Coupled {
     fn advance(&mut self, until: Time, each: &mut dyn FnMut(u16, &[u8])) -> Result<Advanced> {
         let Edge { sides, side_of, rooms, checksums_wrong } = &mut self.edge;
         self.session.advance(until, &mut |t, port, frame| {
-            *checksums_wrong += u64::from(!checksums_fit(frame));
+            *checksums_wrong += u64::from(checksums(frame) != Checksums::Fit);
             each(port, sides[side_of[usize::from(port)]].inward(frame, t, rooms));
         })
     }

@@ -7,6 +7,7 @@ use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, has_udp_checksum, set_
 use super::card::{Card, Left, Sent, from, merged};
 use super::{BASE, merging};
 use crate::strict::{PORT, UPDATE_HEAD, WORKER_PORT};
+use pktgen_engine::clause::checks::checksum_is_finished;
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult, ProbeStop};
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -224,6 +225,7 @@ fn right(n: usize, left: &Left) -> ProbeResult<()> {
     expected[15..24].copy_from_slice(&observed[15..24]);
     expected[16..18].copy_from_slice(&((len - 14) as u16).to_be_bytes());
     set_ip_checksum(&mut expected);
+    checksum_is_finished(observed)?;
     if has_udp_checksum(observed) {
         set_udp_checksum(&mut expected);
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
-use pktgen_core::record::{Counters, Fault, Note, QueueCounts};
+use pktgen_core::record::{Counters, Fault, Note, QueueCounts, WIRES_CHECKSUMS_WRONG};
 use pktgen_core::time::{NS, Time};
 use pktgen_core::topology::Population;
 use pktgen_core::{Error, Result};
@@ -12,6 +12,7 @@ use pktgen_wire::wire::frame::{group_of, mac_of, target_ip, worker_of};
 use super::Shared;
 use crate::frame::Frame;
 use crate::ledger::Ledger;
+use crate::transport::middleware::ChecksumTally;
 use crate::transport::{Wire, WireCounters};
 
 /// Longest lateness that the histogram distinguishes.
@@ -195,6 +196,16 @@ impl RealOutcome {
             acks_seen: 0,
             acks_elsewhere: 0,
         })
+    }
+
+    /// What checksums of a device's frames came to.
+    pub(super) fn checksums(&mut self, found: &ChecksumTally) {
+        if found.wrong() > 0 {
+            self.counters.device.insert(WIRES_CHECKSUMS_WRONG.to_owned(), found.wrong());
+        }
+        if found.unfinished() > 0 {
+            self.notes.push(Note::ChecksumsUnfinished { frames: found.unfinished() });
+        }
     }
 }
 

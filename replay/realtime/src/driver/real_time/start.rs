@@ -1,5 +1,6 @@
 //! Starting the threads of a run, and waiting for them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
@@ -26,7 +27,7 @@ use crate::live::Ends;
 use crate::parts::Parts;
 use crate::steer::Steering;
 use crate::transport::gather::{Over, Receiver, Tally, gather, imbalance};
-use crate::transport::middleware::{self, Site};
+use crate::transport::middleware::{self, ChecksumTally, Site, checked};
 use crate::transport::{End, Nowhere, Pacing, Ports, TransportPlan, Wire};
 
 /// How often progress is reported.
@@ -161,6 +162,8 @@ struct RunRoles<'a> {
     clock: RunClock,
     /// What the wires really are, for the manifest.
     modes: Vec<(String, String)>,
+    /// Checksums of frames of a device that is not of this process.
+    checksums: Arc<ChecksumTally>,
     workers: Option<Senders<'a>>,
     device: Option<(Box<DeviceRole<'a>>, Others)>,
     server: Option<(Box<ServerRole<'a>>, Others)>,
@@ -269,7 +272,12 @@ impl<'a> RunRoles<'a> {
             (order.plan.wire_bytes(frame_bytes), order.plan.outer.clone(), order.plan.dialect);
         let site =
             Site { clock: clock.clone(), seed: facts.seed, frame_max, folder: dir.path(), traffic, outer, dialect };
-        let wrap = |end, wire| middleware::wrap(&order.plan.middleware, end, &site, wire);
+        let checksums = Arc::new(ChecksumTally::default());
+        let device_of_others = !order.roles.device && order.plan.kind.capabilities().heads;
+        let wrap = |end, wire| {
+            let wire = if device_of_others { checked(wire, checksums.clone()) } else { wire };
+            middleware::wrap(&order.plan.middleware, end, &site, wire)
+        };
         let Wrapped { lanes, modes, mut wires } = Wrapped::new(&ends, wires, wrap, frame_max)?;
         let mut wire = || wires.next().ok_or_else(|| Error::Invalid("a wire is missing; please report this".into()));
         let sides = dir.sides()?;
@@ -307,7 +315,7 @@ impl<'a> RunRoles<'a> {
             }
             _ => None,
         };
-        Ok((RunRoles { clock, modes, workers, device, server }, ledger))
+        Ok((RunRoles { clock, modes, checksums, workers, device, server }, ledger))
     }
 
     /// What is sent and where it ends is shown to those who look on.
@@ -407,6 +415,7 @@ impl<'a> RunRoles<'a> {
             server.count(outcome);
             tallies.extend(others.tally.take());
         }
+        outcome.checksums(&self.checksums);
         outcome.queues.extend(tallies.iter().flat_map(Tally::queues));
         outcome.notes.extend(imbalance(&outcome.queues));
         Ok(())

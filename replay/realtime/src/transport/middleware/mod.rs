@@ -7,7 +7,9 @@
 //! role sees. So a tap of the device has the frames that the device handed over and a fault then lost, and not those
 //! that a fault lost on their way in; beside a tap of the other end it shows what happened between them. What gives frames
 //! other addresses, and what translates them into those of devices, comes last: all others, as the cable, see what a device sees.
+//! Next to the cable, where the device is one of others, and configured by nothing: [`checked`].
 
+mod checksum;
 mod fault;
 mod filter;
 mod lane;
@@ -34,6 +36,7 @@ use super::{End, Wire};
 use crate::clock::RunClock;
 use crate::dialect::{DialectKind, Dialects, Traffic};
 
+pub use checksum::{ChecksumTally, checked};
 pub use pktgen_engine::driver::fates::{FaultStreams, Faults, FrameFault};
 pub use plan::{MiddlewarePlan, wrap};
 pub(crate) use rate_limit::HELD_SHARE;

@@ -1,0 +1,282 @@
+//! Clauses on frames that take part in no sum: cold, of strangers, of other jobs, cut, of another kind; and on jobs beside each other.
+
+use super::BASE;
+use super::switch::{Answer, Push, Switch, bytes_of, told, with_switch};
+use crate::format::{HEADER, HOT_PAIR, HOT_PAIRS, Header, Kind, PORT, WORKER_PORT};
+use pktgen_engine::clause::{Clause, ClauseBreach, ProbeFrame, ProbeResult, ProbeStop, checks};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, worker_ip};
+
+const ORACLE: &str = "no ack and no other packet to a worker; the sums of the right pushes";
+
+pub(super) static CLAUSES: &[Clause] = &[
+    Clause {
+        id: "libra-jobs",
+        title: "jobs do not mix",
+        rule: "Each job has registers, ends and results of its own (§6, \"Multi-tenant training\").",
+        precondition: "synchronous training of three iterations or more, two jobs",
+        exempt: |ground| super::unfit(ground).or_else(|| ground.one_job()),
+        stimulus: "pushes of all workers of two jobs to the same parameters; the ends of one job, then of the other",
+        oracle: "results of each job after its own ends, with its own sums, at its own workers",
+        repeats: 3,
+        probe: |probe| with_switch(probe, jobs),
+        ..BASE
+    },
+    Clause {
+        id: "libra-job",
+        title: "a packet with another job's number is dropped",
+        rule: "The job byte of a packet must be that of its worker's job; else it is neither added nor acknowledged (docs/libra.md).",
+        stimulus: "a push of each worker; pushes with the job numbers that differ in one bit, and the next; ends",
+        oracle: ORACLE,
+        repeats: 3,
+        probe: |probe| with_switch(probe, |switch| refuse(switch, "pushes with another job's number", other_jobs)),
+        ..BASE
+    },
+    Clause {
+        id: "libra-cold",
+        title: "cold packets pass",
+        rule: "Packets whose number is odd are for the parameter server: they go there as they came, and are neither added nor acknowledged (§3.1).",
+        precondition: "synchronous training of three iterations or more, a server",
+        exempt: |ground| {
+            super::unfit(ground).or_else(|| ground.server.is_none().then(|| "there is no server".to_owned()))
+        },
+        stimulus: "a push of each worker; cold pushes, of as many bytes as the same number of hot pairs and cold ones; ends",
+        oracle: "the cold packets at the server's port, payload and addresses as they came; the sums of the hot ones",
+        repeats: 3,
+        probe: |probe| with_switch(probe, cold),
+        ..BASE
+    },
+    Clause {
+        id: "libra-stranger",
+        title: "strangers take part in no sum",
+        rule: "Who sent a packet is known by its source address; one of no worker is neither added nor acknowledged (docs/libra.md). The device drops it or passes it on.",
+        stimulus: "a push of each worker; pushes from addresses behind the workers'; ends",
+        oracle: ORACLE,
+        repeats: 3,
+        probe: |probe| with_switch(probe, |switch| refuse(switch, "pushes of strangers", strangers)),
+        ..BASE
+    },
+    Clause {
+        id: "libra-index",
+        title: "what has no register is not acknowledged",
+        rule: "Acknowledged means added: a push with an index beyond the hot parameters is neither (docs/libra.md).",
+        stimulus: "a push of each worker; pushes to parameters 2³¹ and 2³² − 1, alone and behind one that is hot; ends",
+        oracle: ORACLE,
+        repeats: 2,
+        probe: |probe| with_switch(probe, |switch| refuse(switch, "pushes to parameters that are not hot", beyond)),
+        ..BASE
+    },
+    Clause {
+        id: "libra-truncated",
+        title: "truncated pushes are dropped",
+        rule: "A push is whole pairs of eight bytes; one that ends within a pair or within the header is neither added nor acknowledged (docs/libra.md).",
+        stimulus: "a push of each worker; pushes that are cut within the last pair and within the header, with lengths to match; ends",
+        oracle: ORACLE,
+        repeats: 3,
+        probe: |probe| with_switch(probe, |switch| refuse(switch, "truncated pushes", cuts)),
+        ..BASE
+    },
+    Clause {
+        id: "libra-lengths",
+        title: "pushes whose lengths lie are not added whole",
+        rule: "A push whose IPv4 and UDP lengths leave pairs out has no more than what they leave, although the bytes are there (RFC 768).",
+        stimulus: "a push of each worker; pushes of several pairs with lengths that end within a pair; ends",
+        oracle: ORACLE,
+        repeats: 3,
+        probe: |probe| with_switch(probe, |switch| refuse(switch, "pushes with wrong lengths", lengths)),
+        ..BASE
+    },
+    Clause {
+        id: "libra-kind",
+        title: "packets of no kind are dropped",
+        rule: "A packet whose kind is not known, or that only a device sends, is neither added nor acknowledged (docs/libra.md).",
+        stimulus: "a push of each worker; packets with hot pairs of kinds 3, 6 and 7; ends",
+        oracle: ORACLE,
+        repeats: 2,
+        probe: |probe| with_switch(probe, |switch| refuse(switch, "packets of no kind", kinds)),
+        ..BASE
+    },
+    Clause {
+        id: "libra-port",
+        title: "other ports take part in no sum",
+        rule: "A datagram to another port than 0x11b4 is none of the device's: it goes where it is addressed (docs/libra.md).",
+        stimulus: "a push of each worker; pushes to other ports; ends",
+        oracle: ORACLE,
+        repeats: 2,
+        probe: |probe| with_switch(probe, |switch| refuse(switch, "datagrams to another port", ports)),
+        ..BASE
+    },
+    Clause {
+        id: "libra-not-udp",
+        title: "what is no UDP over IPv4 takes part in no sum",
+        rule: "A frame of another Ethernet type, IP version, header length or protocol changes nothing, whatever bytes it has (RFC 791, RFC 768). The device drops it or passes it on.",
+        stimulus: "a push of each worker; pushes with each of some other values in these fields; ends",
+        oracle: ORACLE,
+        repeats: 2,
+        probe: |probe| with_switch(probe, |switch| refuse(switch, "frames that are no UDP over IPv4", not_udp)),
+        ..BASE
+    },
+];
+
+/// Frames that must be without effect, of a worker.
+type Make = fn(&mut Switch, usize) -> Vec<Vec<u8>>;
+
+/// All push; then something of one of them that is neither acknowledged nor added; then the iteration ends.
+fn refuse(switch: &mut Switch, what: &str, make: Make) -> ProbeResult<()> {
+    let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
+    switch.acked(&sent)?;
+    let rank = switch.probe.below(switch.workers.len());
+    for frame in make(switch, rank) {
+        switch.send_frame(rank, &frame)?;
+        switch.silent(what)?;
+    }
+    switch.finish_all()?;
+    Ok(())
+}
+
+/// A push of one pair with the next number of a worker, which is used by the next right push again.
+fn unsent(switch: &mut Switch, rank: usize) -> Push {
+    let pairs = switch.pairs(1);
+    let push = switch.made(rank, pairs);
+    let worker = u64::from(switch.workers[rank]);
+    switch.probe.memory.entry(worker).and_modify(|next| *next -= 2);
+    push
+}
+
+fn other_jobs(switch: &mut Switch, rank: usize) -> Vec<Vec<u8>> {
+    let push = unsent(switch, rank);
+    let own = push.header.job;
+    let others = (0..8).map(|bit| own ^ 1 << bit).chain([own.wrapping_add(1)]);
+    others.map(|job| switch.frame(rank, &Header { job, ..push.header }, &bytes_of(&push.pairs))).collect()
+}
+
+fn strangers(switch: &mut Switch, rank: usize) -> Vec<Vec<u8>> {
+    let push = unsent(switch, rank);
+    let all = switch.probe.ground.workers.len() as u32;
+    let from = |worker: u32| (worker_ip(all + worker), WORKER_PORT);
+    let numbers = [0, 1 + switch.probe.below(30) as u32];
+    // Numbers of theirs begin with 0.
+    let header = Header { seq: 0, ..push.header };
+    numbers.map(|worker| switch.frame_from(from(worker), PORT, &header, &bytes_of(&push.pairs))).to_vec()
+}
+
+fn beyond(switch: &mut Switch, rank: usize) -> Vec<Vec<u8>> {
+    let push = unsent(switch, rank);
+    let of = |pairs: &[(u32, f32)]| switch.frame(rank, &push.header, &bytes_of(pairs));
+    [1 << 31, u32::MAX]
+        .into_iter()
+        .flat_map(|index| [of(&[(index, 1.0)]), of(&[push.pairs[0], (index, 1.0)])])
+        .collect()
+}
+
+fn cuts(switch: &mut Switch, rank: usize) -> Vec<Vec<u8>> {
+    let push = Push { pairs: switch.pairs(4), ..unsent(switch, rank) };
+    let whole = switch.frame_of(&push);
+    let payload = HEADER + push.pairs.len() * HOT_PAIR;
+    let within = 1 + switch.probe.below(HEADER - 1);
+    let at_end = payload - 1 - switch.probe.below(HOT_PAIR - 1);
+    let cut = |left: usize| {
+        let mut frame = whole[..HEAD + left].to_vec();
+        refit(&mut frame, (WORKER_PORT, PORT));
+        frame
+    };
+    [within, at_end].map(cut).to_vec()
+}
+
+fn lengths(switch: &mut Switch, rank: usize) -> Vec<Vec<u8>> {
+    let push = Push { pairs: switch.pairs(4), ..unsent(switch, rank) };
+    let mut frame = switch.frame_of(&push);
+    let said = HEAD + HEADER + switch.probe.below(push.pairs.len()) * HOT_PAIR + 1 + switch.probe.below(HOT_PAIR - 1);
+    let mut head = vec![0; said];
+    Template::new((worker_ip(switch.workers[rank]), WORKER_PORT), (SERVER_IP, PORT), said).emit(&mut head);
+    frame[..HEAD].copy_from_slice(&head[..HEAD]);
+    vec![frame]
+}
+
+fn kinds(switch: &mut Switch, rank: usize) -> Vec<Vec<u8>> {
+    let push = unsent(switch, rank);
+    let frame = switch.frame_of(&push);
+    let of = |kind: u8| {
+        let mut frame = frame.clone();
+        frame[HEAD] = kind << 5;
+        frame
+    };
+    [3, 6, 7].map(of).to_vec()
+}
+
+fn ports(switch: &mut Switch, rank: usize) -> Vec<Vec<u8>> {
+    let push = unsent(switch, rank);
+    let other = 13_000 + (switch.probe.bits() % 40_000) as u16;
+    let from = (worker_ip(switch.workers[rank]), WORKER_PORT);
+    [PORT + 1, PORT - 1, other].map(|port| switch.frame_from(from, port, &push.header, &bytes_of(&push.pairs))).to_vec()
+}
+
+fn not_udp(switch: &mut Switch, rank: usize) -> Vec<Vec<u8>> {
+    let push = unsent(switch, rank);
+    let plain = switch.frame_of(&push);
+    checks::not_udp(|| plain.clone()).collect()
+}
+
+fn jobs(switch: &mut Switch) -> ProbeResult<()> {
+    let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
+    switch.acked(&sent)?;
+    {
+        let mut other = Switch::of(switch.probe, 1)?;
+        let sent: Vec<_> = other.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
+        other.acked(&sent)?;
+        let results = other.finish_all()?;
+        at_own_ports(&other, &results)?;
+    }
+    let results = switch.finish_all()?;
+    at_own_ports(switch, &results)
+}
+
+/// Results are at ports of the job's workers alone.
+fn at_own_ports(switch: &Switch, results: &[Answer]) -> ProbeResult<()> {
+    let port_of = |worker: &u32| switch.probe.ground.port_of.get(*worker as usize).copied().unwrap_or_default();
+    match results.iter().find(|answer| !switch.workers.iter().any(|worker| port_of(worker) == answer.frame.port)) {
+        None => Ok(()),
+        Some(answer) => Err(ClauseBreach::stop(
+            switch.at(&told(&answer.header).to_string()),
+            "at ports of its workers",
+            format!("at port {}", answer.frame.port),
+        )),
+    }
+}
+
+fn cold(switch: &mut Switch) -> ProbeResult<()> {
+    let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
+    switch.acked(&sent)?;
+    let Some(server) = switch.probe.ground.server else {
+        return Err(ProbeStop::Undecidable("there is no server".into()));
+    };
+    // 24 bytes are three hot pairs, and two cold ones.
+    for bytes in [24, 12, 12 * (1 + switch.probe.below(HOT_PAIRS))] {
+        let rank = switch.probe.below(switch.workers.len());
+        let header =
+            Header { kind: Kind::Push, attempt: 0, job: switch.job as u8, seq: (switch.probe.bits() % 1024) * 2 + 1 };
+        let rest: Vec<u8> = (0..bytes).map(|_| switch.probe.bits() as u8).collect();
+        let frame = switch.frame(rank, &header, &rest);
+        switch.send_frame(rank, &frame)?;
+        let came = switch.probe.expect(|frames| !frames.is_empty())?;
+        // Ethernet addresses and the time to live may be those of a router.
+        let alike = |left: &ProbeFrame| {
+            let len = HEAD + HEADER + bytes;
+            left.port == server && left.bytes.len() >= len && left.bytes[26..len] == frame[26..len]
+        };
+        if !matches!(&came[..], [left] if alike(left)) {
+            let observed = match came.first() {
+                None => "none".to_owned(),
+                Some(left) => {
+                    format!("{} frames, the first of {} bytes at port {}", came.len(), left.bytes.len(), left.port)
+                }
+            };
+            return Err(ClauseBreach::stop(
+                format!("a cold push of {} bytes", frame.len()),
+                format!("as it came, at port {server}"),
+                observed,
+            ));
+        }
+    }
+    switch.finish_all()?;
+    Ok(())
+}

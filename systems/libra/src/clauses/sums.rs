@@ -1,0 +1,152 @@
+//! Clauses on sums.
+
+use super::switch::{PARAMETERS, Pairs, room, with_switch};
+use super::{BASE, switch::Switch};
+use pktgen_engine::clause::checks::{orders, same};
+use pktgen_engine::clause::{Clause, ProbeResult};
+
+/// What additions may be off, in words.
+const ORACLE: &str = "exact sums made by the certifier; of n values within (n − 1) · 2⁻²⁴ of the sum of their sizes with target.add = \"exact\", 0.25 % for each addition \
+                      with \"tables\" (§3.5)";
+const ERROR: &str = "a sum that is wrong by less than the additions may be off is not found";
+
+pub(super) static CLAUSES: &[Clause] = &[
+    Clause {
+        id: "libra-sum",
+        title: "sums are right",
+        rule: "A result has, for every hot parameter, the sum of what the workers pushed (§3.1, §3.5).",
+        stimulus: "one to three pushes of each worker, in random order, with random parameters and gradients of 2⁻⁸ to 2⁸ of both signs; the ends of all",
+        oracle: ORACLE,
+        error: ERROR,
+        repeats: 10,
+        probe: |probe| with_switch(probe, sum),
+        ..BASE
+    },
+    Clause {
+        id: "libra-order",
+        title: "the order of arrival is without effect",
+        rule: "The same pushes make the same sums in whatever order they arrive, within what additions are off (§3.5).",
+        stimulus: "the same push of each worker in all orders, at most 24 and as many as the experiment has iterations, each in one; the ends in the same order",
+        oracle: ORACLE,
+        error: "where there are more orders, a random choice of them is tried",
+        repeats: 3,
+        probe: |probe| with_switch(probe, order),
+        ..BASE
+    },
+    Clause {
+        id: "libra-sizes",
+        title: "packets of every size are summed",
+        rule: "A push has up to 18 pairs: 192 bytes, which is what the switch parses (§3.4).",
+        stimulus: "pushes of 1, 2, 17 and 18 pairs, from each worker, of parameters that follow each other, so that no register is needed twice (Figure 8); ends",
+        oracle: ORACLE,
+        error: ERROR,
+        repeats: 2,
+        probe: |probe| with_switch(probe, sizes),
+        ..BASE
+    },
+    Clause {
+        id: "libra-cancel",
+        title: "signs are added",
+        rule: "Gradients of opposite signs cancel (§3.5).",
+        stimulus: "from each worker the same gradient of three parameters, every other worker's negative; ends",
+        oracle: ORACLE,
+        error: ERROR,
+        repeats: 3,
+        probe: |probe| with_switch(probe, cancel),
+        ..BASE
+    },
+    Clause {
+        id: "libra-reuse",
+        title: "nothing is left of earlier iterations",
+        rule: "The sums of an iteration are those of its own pushes (§3.1).",
+        stimulus: "three iterations: pushes of all workers, pushes of one worker to other parameters, and no push",
+        oracle: ORACLE,
+        error: ERROR,
+        repeats: 2,
+        probe: |probe| with_switch(probe, reuse),
+        ..BASE
+    },
+    Clause {
+        id: "libra-empty",
+        title: "an iteration without pushes has a result",
+        rule: "Results tell workers that the iteration is over, also if nothing was pushed: one part, without pairs (docs/libra.md).",
+        stimulus: "the ends of all workers",
+        oracle: "part 0 of 1 without pairs, or with sums that are 0",
+        repeats: 2,
+        probe: |probe| with_switch(probe, empty),
+        ..BASE
+    },
+];
+
+fn sum(switch: &mut Switch) -> ProbeResult<()> {
+    let mut sent = Vec::new();
+    for _ in 0..1 + switch.probe.below(3) {
+        sent.extend(switch.push_all()?);
+    }
+    switch.settles()?;
+    switch.finish_all()?;
+    Ok(())
+}
+
+fn order(switch: &mut Switch) -> ProbeResult<()> {
+    let parts: Vec<Pairs> = (0..switch.workers.len()).map(|_| switch.some()).collect();
+    let all = orders(switch.probe, switch.workers.len());
+    let most = switch.probe.ground.number("workload.iterations").unwrap_or(i64::MAX);
+    for order in switch.probe.shuffled(&all).into_iter().take(most.max(1) as usize) {
+        for rank in &order {
+            switch.push(*rank, parts[*rank].clone())?;
+        }
+        switch.settles()?;
+        switch.finish(&order)?;
+    }
+    Ok(())
+}
+
+fn sizes(switch: &mut Switch) -> ProbeResult<()> {
+    let most = room(switch.probe.ground);
+    for size in [1, 2, 17, 18] {
+        for rank in switch.any_order() {
+            let pairs = switch.pairs(size.min(most));
+            switch.push(rank, pairs)?;
+        }
+    }
+    switch.settles()?;
+    switch.finish_all()?;
+    Ok(())
+}
+
+fn cancel(switch: &mut Switch) -> ProbeResult<()> {
+    let pairs = switch.pairs(3);
+    for rank in switch.any_order() {
+        let sign = if rank % 2 == 0 { 1.0 } else { -1.0 };
+        let own = pairs.iter().map(|(index, value)| (*index, sign * value)).collect();
+        switch.push(rank, own)?;
+    }
+    switch.settles()?;
+    switch.finish_all()?;
+    Ok(())
+}
+
+fn reuse(switch: &mut Switch) -> ProbeResult<()> {
+    switch.push_all()?;
+    switch.settles()?;
+    switch.finish_all()?;
+    let rank = switch.probe.below(switch.workers.len());
+    let pairs = (0..switch.pairs(1).len() as u32).map(|_| (PARAMETERS + 1, 1.0)).collect();
+    switch.push(rank, pairs)?;
+    switch.settles()?;
+    switch.finish_all()?;
+    switch.finish_all()?;
+    Ok(())
+}
+
+fn empty(switch: &mut Switch) -> ProbeResult<()> {
+    let results = switch.finish_all()?;
+    for answer in &results {
+        let Some(head) = answer.head else { continue };
+        let at = switch.at("the result of an empty iteration");
+        same(&at, "part", 0, head.part)?;
+        same(&at, "parts", 1, head.parts)?;
+    }
+    Ok(())
+}

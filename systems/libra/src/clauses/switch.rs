@@ -1,0 +1,471 @@
+//! The workers' side of a clause: pushes and ends of a job, and what comes back.
+//!
+//! Numbers of workers and iterations go on over all probes of a device that is not started anew. Every iteration that is begun is ended, and its
+//! results are acknowledged: what nobody acknowledges comes again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+
+use pktgen_core::time::{MS, Time};
+use pktgen_core::units::Span;
+use pktgen_engine::clause::checks::same;
+use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
+use pktgen_engine::target::sparse::{Adder, AdditionError};
+use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, worker_ip};
+
+use crate::format::{
+    HEADER, HOT_PAIR, HOT_PAIRS, Header, Kind, PORT, ResultHead, WORKER_PORT, emit_hot, hot_pairs, pairs,
+};
+
+/// Ethernet's shortest frame.
+const FRAME_MIN: usize = 60;
+/// Parameters that clauses push: every model has more hot ones.
+pub(super) const PARAMETERS: u32 = 64;
+/// In a probe's memory beside the next number of each worker.
+const ITERATION: u64 = 1 << 32;
+const UNFINISHED: u64 = 2 << 32;
+
+/// Pairs of a packet.
+pub(super) type Pairs = Vec<(u32, f32)>;
+
+/// A packet that came back to a worker.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    pub(super) header: Header,
+    /// Of a result.
+    pub(super) head: Option<ResultHead>,
+    pub(super) pairs: Pairs,
+    pub(super) from: (Ip, u16),
+    pub(super) to: (Ip, u16),
+    pub(super) frame: ProbeFrame,
+}
+
+/// A push as it was sent.
+#[derive(Debug, Clone)]
+pub(super) struct Push {
+    /// The worker's number in the job.
+    pub(super) rank: usize,
+    pub(super) header: Header,
+    pub(super) pairs: Pairs,
+}
+
+/// What a parameter comes to in an iteration.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    exact: f64,
+    size: f64,
+    members: u32,
+}
+
+/// The workers of a job at a device.
+pub(super) struct Switch<'p, 'a> {
+    pub(super) probe: &'p mut ClauseProbe<'a>,
+    pub(super) job: u16,
+    pub(super) workers: Vec<u32>,
+    /// What the iteration is to come to.
+    cells: BTreeMap<u32, Cell>,
+}
+
+/// After how long a result that was not acknowledged is sent again.
+pub(super) fn result_timeout(ground: &ProbeGround) -> Time {
+    ground.word("target.result_timeout").parse::<Span>().map_or(MS, Span::ps)
+}
+
+/// Pairs of a packet whose indices follow each other: no two of them are in one register.
+pub(super) fn room(ground: &ProbeGround) -> usize {
+    let registers = ground.number("endpoint.registers").unwrap_or(HOT_PAIRS as i64);
+    registers.clamp(1, HOT_PAIRS as i64) as usize
+}
+
+/// Carries out a clause with the workers of the first job.
+pub(super) fn with_switch(
+    probe: &mut ClauseProbe,
+    act: impl FnOnce(&mut Switch) -> ProbeResult<()>,
+) -> ProbeResult<()> {
+    let mut switch = Switch::of(probe, 0)?;
+    if switch.probe.memory.insert(UNFINISHED, 1).is_some() {
+        switch.drain()?;
+    }
+    act(&mut switch)?;
+    switch.probe.memory.remove(&UNFINISHED);
+    Ok(())
+}
+
+impl<'p, 'a> Switch<'p, 'a> {
+    /// The n-th job.
+    pub(super) fn of(probe: &'p mut ClauseProbe<'a>, n: usize) -> ProbeResult<Self> {
+        let job = probe.ground.clusters().get(n).copied().unwrap_or_default();
+        let workers = probe.ground.members(job);
+        if workers.is_empty() {
+            return Err(ProbeStop::Undecidable("the experiment has no workers".into()));
+        }
+        Ok(Switch { probe, job, workers, cells: BTreeMap::new() })
+    }
+
+    /// The iteration that is under way.
+    pub(super) fn iteration(&self) -> u32 {
+        self.probe.memory.get(&(ITERATION + u64::from(self.job))).copied().unwrap_or(0) as u32
+    }
+
+    /// The next number of a worker.
+    pub(super) fn number(&mut self, rank: usize) -> u32 {
+        let next = self.probe.memory.entry(u64::from(self.workers[rank])).or_default();
+        *next += 2;
+        (*next - 2) as u32
+    }
+
+    /// The error that sums may have.
+    fn error(&self) -> AdditionError {
+        match self.probe.ground.word("target.add") {
+            "exact" => AdditionError::F32,
+            _ => Adder::tables().error(),
+        }
+    }
+
+    /// A gradient of a size between 2⁻⁸ and 2⁸.
+    pub(super) fn gradient(&mut self) -> f32 {
+        let bits = self.probe.bits();
+        let exponent = 127 - 8 + bits % 16;
+        f32::from_bits((bits & 0x8000_0000) | exponent << 23 | (self.probe.bits() & 0x7f_ffff))
+    }
+
+    /// So many random gradients of parameters that follow each other, at most as many as fit a packet.
+    pub(super) fn pairs(&mut self, count: usize) -> Pairs {
+        let count = count.min(room(self.probe.ground));
+        let first = self.probe.below(PARAMETERS as usize - count + 1) as u32;
+        (0..count as u32).map(|n| (first + n, self.gradient())).collect()
+    }
+
+    /// Random gradients of a random number of parameters.
+    pub(super) fn some(&mut self) -> Pairs {
+        let count = 1 + self.probe.below(HOT_PAIRS);
+        self.pairs(count)
+    }
+
+    /// All workers' numbers in the job, in random order.
+    pub(super) fn any_order(&mut self) -> Vec<usize> {
+        self.probe.shuffled(&(0..self.workers.len()).collect::<Vec<_>>())
+    }
+
+    /// The same, the last one apart.
+    pub(super) fn any_order_and_last(&mut self) -> (Vec<usize>, usize) {
+        let mut order = self.any_order();
+        // A job has workers.
+        let last = order.pop().unwrap_or_default();
+        (order, last)
+    }
+
+    /// A packet of a worker with this header, as a frame.
+    pub(super) fn frame(&self, rank: usize, header: &Header, rest: &[u8]) -> Vec<u8> {
+        self.frame_from((worker_ip(self.workers[rank]), WORKER_PORT), PORT, header, rest)
+    }
+
+    /// The same from another address, or to another port.
+    pub(super) fn frame_from(&self, from: (Ip, u16), port: u16, header: &Header, rest: &[u8]) -> Vec<u8> {
+        let len = HEAD + HEADER + rest.len();
+        let mut frame = vec![0; len.max(FRAME_MIN)];
+        Template::new(from, (SERVER_IP, port), len).emit(&mut frame);
+        header.emit(&mut frame[HEAD..]);
+        frame[HEAD + HEADER..len].copy_from_slice(rest);
+        frame
+    }
+
+    /// A push as a frame.
+    pub(super) fn frame_of(&self, push: &Push) -> Vec<u8> {
+        self.frame(push.rank, &push.header, &bytes_of(&push.pairs))
+    }
+
+    /// This frame arrives from a worker.
+    pub(super) fn send_frame(&mut self, rank: usize, frame: &[u8]) -> ProbeResult<()> {
+        self.probe.send(self.workers[rank], frame)
+    }
+
+    /// A push that was not sent yet.
+    pub(super) fn made(&mut self, rank: usize, pairs: Pairs) -> Push {
+        let header = Header { kind: Kind::Push, attempt: 0, job: self.job as u8, seq: self.number(rank) };
+        Push { rank, header, pairs }
+    }
+
+    /// It arrives, with this attempt.
+    pub(super) fn send(&mut self, push: &Push, attempt: u8) -> ProbeResult<Header> {
+        let header = Header { attempt, ..push.header };
+        let frame = self.frame(push.rank, &header, &bytes_of(&push.pairs));
+        self.send_frame(push.rank, &frame)?;
+        Ok(header)
+    }
+
+    /// It is to be in the sums of the iteration.
+    pub(super) fn counts(&mut self, push: &Push) {
+        for (index, value) in &push.pairs {
+            let cell = self.cells.entry(*index).or_default();
+            cell.exact += f64::from(*value);
+            cell.size += f64::from(value.abs());
+            cell.members += 1;
+        }
+    }
+
+    /// A worker pushes these pairs, once.
+    pub(super) fn push(&mut self, rank: usize, pairs: Pairs) -> ProbeResult<Push> {
+        let push = self.made(rank, pairs);
+        self.counts(&push);
+        self.send(&push, 0)?;
+        Ok(push)
+    }
+
+    /// Each worker pushes some pairs, in random order.
+    pub(super) fn push_all(&mut self) -> ProbeResult<Vec<Push>> {
+        let order = self.any_order();
+        let push = |rank| {
+            let pairs = self.some();
+            self.push(rank, pairs)
+        };
+        order.into_iter().map(push).collect()
+    }
+
+    /// A worker ends the iteration.
+    pub(super) fn end(&mut self, rank: usize) -> ProbeResult<Header> {
+        let header = Header { kind: Kind::End, attempt: 0, job: self.job as u8, seq: self.number(rank) };
+        self.send_end(rank, &header)?;
+        Ok(header)
+    }
+
+    /// An end with this header arrives.
+    pub(super) fn send_end(&mut self, rank: usize, header: &Header) -> ProbeResult<()> {
+        let frame = self.frame(rank, header, &self.iteration().to_be_bytes());
+        self.send_frame(rank, &frame)
+    }
+
+    /// What comes back to workers while no result is awaited.
+    pub(super) fn answers(&mut self, at_least: usize) -> ProbeResult<Vec<Answer>> {
+        let server = self.probe.ground.server;
+        let to_workers = move |frame: &ProbeFrame| Some(frame.port) != server;
+        let frames = self.probe.expect(|frames| frames.iter().filter(|frame| to_workers(frame)).count() >= at_least)?;
+        frames.into_iter().filter(to_workers).map(read).collect()
+    }
+
+    /// Exactly these packets are acknowledged, each at the port of its worker, and nothing else comes back.
+    pub(super) fn acked(&mut self, sent: &[(usize, Header)]) -> ProbeResult<Vec<Answer>> {
+        let answers = self.answers(sent.len())?;
+        self.are_acks(&answers, sent)?;
+        Ok(answers)
+    }
+
+    /// These answers are the acks of these packets.
+    pub(super) fn are_acks(&self, answers: &[Answer], sent: &[(usize, Header)]) -> ProbeResult<()> {
+        let mut left: Vec<&Answer> = answers.iter().collect();
+        for (rank, header) in sent {
+            let port = self.probe.ground.port_of.get(self.workers[*rank] as usize).copied().unwrap_or_default();
+            let ack = Header { kind: Kind::Ack, ..*header };
+            let Some(at) = left.iter().position(|answer| answer.frame.port == port && answer.header == ack) else {
+                let observed = match left.iter().find(|answer| answer.header.seq == header.seq) {
+                    Some(answer) => format!("{} at port {}", told(&answer.header), answer.frame.port),
+                    None => format!("{} other packets", left.len()),
+                };
+                return Err(ClauseBreach::stop(
+                    format!("the answer to {} of worker {}", told(header), self.workers[*rank]),
+                    format!("{} at port {port}", told(&ack)),
+                    observed,
+                ));
+            };
+            left.remove(at);
+        }
+        match left.first() {
+            None => Ok(()),
+            Some(answer) => Err(ClauseBreach::stop(
+                format!("packets that come back of {} to the device", sent.len()),
+                format!("{} acks", sent.len()),
+                format!("{} more, the first {} at port {}", left.len(), told(&answer.header), answer.frame.port),
+            )),
+        }
+    }
+
+    /// Nothing comes back of what was sent.
+    pub(super) fn silent(&mut self, after: &str) -> ProbeResult<()> {
+        match self.answers(0)?.first() {
+            None => Ok(()),
+            Some(answer) => Err(ClauseBreach::stop(
+                format!("packets that come back after {after}"),
+                "none",
+                format!("{} at port {}", told(&answer.header), answer.frame.port),
+            )),
+        }
+    }
+
+    /// All workers end the iteration, the last ones in this order; its results are those of all pushes that count.
+    pub(super) fn finish(&mut self, order: &[usize]) -> ProbeResult<Vec<Answer>> {
+        let results = self.results_after(order)?;
+        self.has_sums(&results)?;
+        Ok(results)
+    }
+
+    /// The same in random order.
+    pub(super) fn finish_all(&mut self) -> ProbeResult<Vec<Answer>> {
+        let order = self.any_order();
+        self.finish(&order)
+    }
+
+    /// These workers, the last that are missing, end the iteration: its results, which are acknowledged.
+    pub(super) fn results_after(&mut self, order: &[usize]) -> ProbeResult<Vec<Answer>> {
+        order.iter().try_for_each(|rank| self.end(*rank).map(|_| ()))?;
+        let results = self.results()?;
+        self.confirm(&results, &(0..self.workers.len()).collect::<Vec<_>>())?;
+        self.settles()?;
+        Ok(results)
+    }
+
+    /// What is left of acks and copies goes by.
+    pub(super) fn settles(&mut self) -> ProbeResult<()> {
+        self.probe.settle().map(|_| ())
+    }
+
+    /// The results of the iteration that all have ended, which no worker has acknowledged; the next one begins.
+    pub(super) fn results(&mut self) -> ProbeResult<Vec<Answer>> {
+        let (timeout, iteration) = (result_timeout(self.probe.ground), self.iteration());
+        let step = timeout / 8;
+        let most = (timeout / 2).max(self.probe.ground.patience);
+        let (mut results, mut waited) = (Vec::new(), 0);
+        loop {
+            let frames = self.probe.pass(step)?;
+            waited += step;
+            results.extend(self.of_iteration(frames, iteration)?);
+            if waited >= most || self.has_every_part(&results) {
+                break;
+            }
+        }
+        // Copies that are too many.
+        let frames = self.probe.pass(step)?;
+        results.extend(self.of_iteration(frames, iteration)?);
+        self.probe.memory.insert(ITERATION + u64::from(self.job), u64::from(iteration) + 1);
+        if results.is_empty() {
+            let waited = Span::from_ps(waited);
+            return Err(ClauseBreach::stop(self.at("results"), "sums", format!("none within {waited}")));
+        }
+        Ok(results)
+    }
+
+    /// The results among these frames, which are of this iteration.
+    fn of_iteration(&self, frames: Vec<ProbeFrame>, iteration: u32) -> ProbeResult<Vec<Answer>> {
+        let server = self.probe.ground.server;
+        let mut results = Vec::new();
+        for frame in frames.into_iter().filter(|frame| Some(frame.port) != server) {
+            let answer = read(frame)?;
+            let Some(head) = answer.head else { continue };
+            same(&self.at("a result"), "iteration", iteration, head.iteration)?;
+            results.push(answer);
+        }
+        Ok(results)
+    }
+
+    fn has_every_part(&self, results: &[Answer]) -> bool {
+        let parts = results.iter().filter_map(|answer| answer.head).map(|head| head.parts).max().unwrap_or(1);
+        self.workers.iter().all(|worker| {
+            let port = self.probe.ground.port_of.get(*worker as usize).copied().unwrap_or_default();
+            let own = results.iter().filter(|answer| answer.frame.port == port).filter_map(|answer| answer.head);
+            own.map(|head| head.part).collect::<BTreeSet<_>>().len() >= usize::from(parts)
+        })
+    }
+
+    /// These workers acknowledge results, each number once.
+    pub(super) fn confirm(&mut self, results: &[Answer], ranks: &[usize]) -> ProbeResult<()> {
+        let numbers: BTreeSet<u32> = results.iter().map(|answer| answer.header.seq).collect();
+        for rank in ranks {
+            for &seq in &numbers {
+                let header = Header { kind: Kind::Ack, attempt: 0, job: self.job as u8, seq };
+                let frame = self.frame(*rank, &header, &[]);
+                self.send_frame(*rank, &frame)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What comes back while so much time passes.
+    pub(super) fn copies(&mut self, span: Time) -> ProbeResult<Vec<Answer>> {
+        let server = self.probe.ground.server;
+        let frames = self.probe.pass(span)?;
+        frames.into_iter().filter(|frame| Some(frame.port) != server).map(read).collect()
+    }
+
+    /// What is said of an iteration, as a place in a message.
+    pub(super) fn at(&self, what: &str) -> String {
+        format!("{what} of job {}", self.job)
+    }
+
+    /// Results have the sums of the pushes that count; the next iteration begins with none.
+    pub(super) fn has_sums(&mut self, results: &[Answer]) -> ProbeResult<()> {
+        let (cells, error) = (std::mem::take(&mut self.cells), self.error());
+        for worker in &self.workers {
+            let port = self.probe.ground.port_of.get(*worker as usize).copied().unwrap_or_default();
+            let own: Vec<_> = results.iter().filter(|answer| answer.frame.port == port).collect();
+            let mut values: BTreeMap<u32, f32> = BTreeMap::new();
+            for answer in &own {
+                values.extend(answer.pairs.iter().copied());
+            }
+            for (index, value) in &values {
+                let cell = cells.get(index).copied().unwrap_or_default();
+                if !error.allows((*value).into(), cell.exact, cell.size, cell.members) {
+                    return Err(ClauseBreach::stop(
+                        self.at(&format!("parameter {index} in results at worker {worker}")),
+                        format!("{} of {} pushes", cell.exact, cell.members),
+                        value,
+                    ));
+                }
+            }
+            let missing = cells.iter().find(|(index, cell)| {
+                !values.contains_key(index) && !error.allows(0.0, cell.exact, cell.size, cell.members)
+            });
+            if let Some((index, cell)) = missing {
+                return Err(ClauseBreach::stop(
+                    self.at(&format!("parameter {index} in results at worker {worker}")),
+                    format!("{} of {} pushes", cell.exact, cell.members),
+                    "it is in none",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What an earlier probe left under way ends, whatever it comes to.
+    fn drain(&mut self) -> ProbeResult<()> {
+        for rank in 0..self.workers.len() {
+            self.end(rank)?;
+        }
+        // The results may have come before.
+        let (mut results, timeout) = (Vec::new(), result_timeout(self.probe.ground));
+        let frames = self.probe.pass(timeout / 4 + self.probe.ground.patience)?;
+        results.extend(frames.into_iter().filter_map(|frame| read(frame).ok()).filter(|answer| answer.head.is_some()));
+        let all: Vec<_> = (0..self.workers.len()).collect();
+        self.confirm(&results, &all)?;
+        self.settles()?;
+        let next = self.iteration() + 1;
+        self.probe.memory.insert(ITERATION + u64::from(self.job), next.into());
+        Ok(())
+    }
+}
+
+/// Pairs as bytes.
+pub(super) fn bytes_of(pairs: &[(u32, f32)]) -> Vec<u8> {
+    let mut bytes = vec![0; pairs.len() * HOT_PAIR];
+    emit_hot(pairs, &mut bytes);
+    bytes
+}
+
+/// A header in words.
+pub(super) fn told(header: &Header) -> impl Display {
+    let Header { kind, attempt, job, seq } = header;
+    format!("{} {seq}, attempt {attempt}, job {job}", kind.name())
+}
+
+/// Reads a frame at a worker's port.
+fn read(frame: ProbeFrame) -> ProbeResult<Answer> {
+    let no = |frame: &ProbeFrame| {
+        let what = format!("a frame of {} bytes at port {}", frame.bytes.len(), frame.port);
+        ClauseBreach::stop(what, "a Libra packet", "none")
+    };
+    let Some(datagram) = Datagram::parse(&frame.bytes) else { return Err(no(&frame)) };
+    let Some(header) = Header::parse(datagram.payload) else { return Err(no(&frame)) };
+    let head = (header.kind == Kind::Result).then(|| ResultHead::parse(datagram.payload));
+    let Some(head) = head.map_or(Some(None), |head| head.map(Some)) else { return Err(no(&frame)) };
+    let pairs = if head.is_some() { hot_pairs(pairs(datagram.payload)).collect() } else { Vec::new() };
+    let (from, to) = ((datagram.src, datagram.src_port), (datagram.dst, datagram.dst_port));
+    Ok(Answer { header, head, pairs, from, to, frame })
+}
