@@ -74,6 +74,9 @@ pub struct Clocks {
     pub anchor_unix_ns: u64,
     origin: Origin,
     relation: Relation,
+    /// From when times of the server count, where they are not known to be of the senders' clock: they may be years apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server_unix_ns: Option<u64>,
 }
 
 /// Packets of each side that an estimate looks at.
@@ -93,6 +96,7 @@ impl Clocks {
             (None, None) => (earliest.unwrap_or(0), Origin::FirstPacket),
         };
         let both = firsts.iter().all(Option::is_some);
+        let mut anchor_unix_ns = anchor_unix_ns;
         let relation = match plan.offset {
             Some(offset) => Relation::Given(offset),
             None if !both => Relation::Same,
@@ -100,7 +104,20 @@ impl Clocks {
             None if origin == Origin::Virtual => Relation::Same,
             None => estimate(plan, progress)?,
         };
-        Ok(Clocks { anchor_unix_ns, origin, relation })
+        let mut server_unix_ns = None;
+        if matches!(relation, Relation::Unknown(_)) {
+            let [sender, server] = firsts.each_ref().map(|first| first.as_ref().and_then(|first| first.anchor));
+            server_unix_ns = server;
+            if origin == Origin::FirstPacket {
+                anchor_unix_ns = sender.unwrap_or(anchor_unix_ns);
+            }
+        }
+        Ok(Clocks { anchor_unix_ns, origin, relation, server_unix_ns })
+    }
+
+    /// From when times of a side count, ns since 1970, in its clock.
+    pub(super) fn anchor_of(&self, side: Side) -> u64 {
+        self.server_unix_ns.filter(|_| side == Side::Server).unwrap_or(self.anchor_unix_ns)
     }
 
     /// What the server's times are too late by.
@@ -122,7 +139,7 @@ impl Clocks {
     }
 
     /// One sentence.
-    pub(super) fn about(&self) -> String {
+    pub fn about(&self) -> String {
         if self.origin == Origin::FirstPacket {
             return "no file has the beginning of the run's times: one-way times are withheld; --anchor RUN (the senders' run \
                     dir) or --anchor NS (since 1970) gives it"
@@ -141,7 +158,7 @@ impl Clocks {
             }
             Relation::Estimated(offset, updates, acks) => format!(
                 "the server's clock is {} ahead of the senders', give or take {}: {updates} updates and {acks} \
-                 acknowledgements were seen at both sides; ages are wrong by as much",
+                 acknowledgements were seen at both sides; ages are wrong by as much, which holds for each quarter of the capture",
                 ns(offset.ps),
                 ns(offset.error_ps)
             ),
@@ -208,12 +225,18 @@ fn estimate(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Re
 }
 
 fn bounded(sender: &Seen, server: &Seen) -> Relation {
-    let differences = |a: &HashMap<(u32, u32, u8), i128>, b: &HashMap<(u32, u32, u8), i128>| -> Vec<i128> {
-        a.iter().filter_map(|(id, at)| b.get(id).map(|other| other - at)).collect()
+    // What was sent when, and by how much later it was seen at the server; acknowledgements by how much earlier, at least.
+    let differences = |of: fn(&Seen) -> &HashMap<(u32, u32, u8), i128>| -> Vec<(i128, i128)> {
+        of(sender).iter().filter_map(|(id, at)| of(server).get(id).map(|other| (*at, other - at))).collect()
     };
-    let up = differences(&sender.updates, &server.updates);
-    let down = differences(&sender.acks, &server.acks);
-    let (Some(most), Some(least)) = (up.iter().min(), down.iter().max()) else {
+    let (up, down) = (differences(|seen| &seen.updates), differences(|seen| &seen.acks));
+    let bounds = |within: &dyn Fn(i128) -> bool| {
+        let of = |all: &[(i128, i128)]| -> Vec<i128> {
+            all.iter().filter(|(at, _)| within(*at)).map(|(_, difference)| *difference).collect()
+        };
+        Some((of(&down).into_iter().max()?, of(&up).into_iter().min()?))
+    };
+    let Some((least, most)) = bounds(&|_| true) else {
         let what = if up.is_empty() { "updates" } else { "acknowledgements" };
         return Relation::Unknown(format!(
             "the sides are captures of different clocks, and no {what} were seen at both"
@@ -225,6 +248,17 @@ fn bounded(sender: &Seen, server: &Seen) -> Relation {
                 .to_owned(),
         );
     }
+    // Clocks that drift apart narrow the bounds of the whole: what holds for each quarter of the time holds with a drift, too.
+    let times = || up.iter().map(|(at, _)| *at);
+    let (first, last) = times().min().zip(times().max()).unwrap_or_default();
+    let quarter = |at: i128| (4 * (at - first)).div_euclid((last - first).max(1)).clamp(0, 3);
+    let quarters: Option<Vec<_>> = (0..4).map(|number| bounds(&|at| quarter(at) == number)).collect();
+    let (least, most) = quarters.map_or((least, most), |all| {
+        let widest = |(least, most): (i128, i128), (own_least, own_most): &(i128, i128)| {
+            (least.min(*own_least), most.max(*own_most))
+        };
+        all.iter().fold((least, most), widest)
+    });
     let fits = |ps: i128| i64::try_from(ps).ok();
     match (fits((most + least).div_euclid(2)), fits((most - least + 1) / 2)) {
         (Some(ps), Some(error_ps)) => Relation::Estimated(Offset { ps, error_ps }, up.len(), down.len()),
@@ -250,11 +284,27 @@ mod tests {
             }
             let Relation::Estimated(found, ups, downs) = bounded(&sender, &server) else { panic!("no estimate") };
             prop_assert!((found.ps - offset).abs() <= found.error_ps, "{:?} {}", found, offset);
-            let least = |way: fn(&(i64, i64, i128)) -> i64| ways.iter().map(way).min().unwrap();
-            let width = least(|w| w.0) + least(|w| w.1);
+            let most = |way: fn(&(i64, i64, i128)) -> i64| ways.iter().map(way).max().unwrap();
+            let width = most(|w| w.0) + most(|w| w.1);
             prop_assert!(found.error_ps <= width / 2 + 1);
             prop_assert_eq!((ups, downs), (ways.len(), ways.len()));
         }
+    }
+
+    /// 20 ppm over 2.5 s: each way takes 25 µs, and the offset runs from 0 to 50 µs.
+    #[test]
+    fn a_drift_is_within_the_uncertainty() {
+        let (mut sender, mut server) = (Seen::default(), Seen::default());
+        for i in 0..=1000u32 {
+            let (at, offset) = (i128::from(i) * 2_500_000_000, i128::from(i) * 50_000);
+            sender.updates.insert((1, i, 0), at);
+            server.updates.insert((1, i, 0), at + offset + 25_000_000);
+            server.acks.insert((1, i, 0), at + offset);
+            sender.acks.insert((1, i, 0), at + 25_000_000);
+        }
+        let Relation::Estimated(found, ..) = bounded(&sender, &server) else { panic!("no estimate") };
+        assert!(found.ps - found.error_ps <= 100_000 && found.ps + found.error_ps >= 49_900_000, "{found:?}");
+        assert!(found.error_ps < 38_000_000, "{found:?}");
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! A capture file as events: packets of formats that are known, with times in ps since the anchor.
 
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::path::{Path, PathBuf};
 
+use pktgen_core::index::IdHasher;
 use pktgen_core::record::NO_CLUSTER;
 use pktgen_core::time::{HORIZON, NS};
 use pktgen_core::{Error, Result};
@@ -78,6 +81,12 @@ pub struct Tally {
     pub absurd: u64,
     /// Earlier than the one before.
     pub unordered: u64,
+    /// Of those, where they could not be put in order.
+    #[serde(default)]
+    pub disordered: bool,
+    /// Updates whose worker's number another address had before.
+    #[serde(default)]
+    pub shared: u64,
     /// The group that results which have all workers went to; and those that went to another one.
     pub group: Option<u16>,
     /// See `group`.
@@ -86,6 +95,13 @@ pub struct Tally {
     pub early: u64,
     /// Coarsest resolution of times.
     pub resolution_ps: u64,
+}
+
+impl Tally {
+    /// Packets that may hold updates and could not be read.
+    pub(super) fn unread(&self) -> u64 {
+        self.links + self.misfits + self.unreadable + self.fragments + self.timeless + self.absurd
+    }
 }
 
 /// What is said of a file in the end.
@@ -101,6 +117,13 @@ pub struct InputFacts {
     pub damage: Option<String>,
 }
 
+impl InputFacts {
+    /// Whether its packets are not in the order of time.
+    pub(super) fn is_unordered(&self) -> bool {
+        self.tally.disordered
+    }
+}
+
 /// What is read.
 enum Source {
     File(Box<Reader>),
@@ -114,6 +137,8 @@ pub(crate) struct Input {
     decoder: Decoder,
     /// Where it is damaged, if it is.
     damage: Option<Error>,
+    /// Events in the order of time that were read ahead, and how many of them are gone.
+    ahead: (Vec<Event>, usize),
 }
 
 /// Packets become events.
@@ -129,6 +154,8 @@ struct Decoder {
     error_ps: Option<i64>,
     last: i64,
     tally: Tally,
+    /// Address of each worker, at the senders.
+    addresses: HashMap<u32, Ip, BuildHasherDefault<IdHasher>>,
 }
 
 impl Input {
@@ -152,17 +179,20 @@ impl Input {
                 error_ps: None,
                 last: i64::MIN,
                 tally: Tally::default(),
+                addresses: HashMap::default(),
             },
             damage: None,
+            ahead: (Vec::new(), 0),
         })
     }
 
     /// Times count from the clocks' anchor, and those at the server are set to the sender's clock.
     pub(crate) fn use_clocks(&mut self, clocks: &Clocks) {
-        let shift_ps = if self.decoder.side == Side::Server { -clocks.offset_ps() } else { 0 };
+        let side = self.decoder.side;
+        let shift_ps = if side == Side::Server { -clocks.offset_ps() } else { 0 };
         let error = clocks.measured_offset().map_or(0, |(_, error)| error);
         self.decoder.error_ps = clocks.comparable().then_some(error);
-        self.decoder.anchor_ps = i128::from(clocks.anchor_unix_ns) * i128::from(NS) - i128::from(shift_ps);
+        self.decoder.anchor_ps = i128::from(clocks.anchor_of(side)) * i128::from(NS) - i128::from(shift_ps);
     }
 
     /// What was in it.
@@ -227,9 +257,28 @@ impl Input {
         }
     }
 
+    /// Whether packets came that are earlier than the one before, and were not put in order.
+    pub(crate) fn is_unordered(&self) -> bool {
+        self.decoder.tally.unordered > 0 && self.ahead.0.is_empty() && !self.decoder.tally.disordered
+    }
+
+    /// Puts its events in the order of time, unless they are more than `most`.
+    pub(crate) fn sort(&mut self, most: usize) {
+        let mut events = Vec::new();
+        self.fill(&mut events, most.saturating_add(1));
+        self.decoder.tally.disordered = events.len() > most;
+        if !self.decoder.tally.disordered {
+            events.sort_by_key(|event| event.t);
+        }
+        self.ahead = (events, 0);
+    }
+
     /// Appends the next events until there are `most`; fewer at the end, or where the file is damaged.
     pub(crate) fn fill(&mut self, events: &mut Vec<Event>, most: usize) {
-        let Input { reader, decoder, damage, .. } = self;
+        let Input { reader, decoder, damage, ahead: (ahead, gone), .. } = self;
+        let count = most.saturating_sub(events.len()).min(ahead.len() - *gone);
+        events.extend_from_slice(&ahead[*gone..*gone + count]);
+        *gone += count;
         while events.len() < most && damage.is_none() {
             // Each for itself: a packet that comes from either of two is copied once more.
             let more = match reader {
@@ -260,7 +309,7 @@ impl Decoder {
             let format = self.format(&datagram);
             if let Some(sight) = self.formats.get(usize::from(format)).and_then(|known| known.sight(&datagram)) {
                 let content = self.content(format, &sight, &datagram);
-                return self.keep(packet, Found { format, sight, content }, events);
+                return self.keep(packet, Found { format, sight, content, src: datagram.src }, events);
             }
         }
         match self.closely(packet) {
@@ -286,7 +335,13 @@ impl Decoder {
 
     #[inline(always)]
     fn keep(&mut self, packet: &Packet, found: Found, events: &mut Vec<Event>) {
-        let Found { format, sight, content } = found;
+        let Found { format, sight, content, src } = found;
+        if self.side == Side::Sender
+            && src != 0
+            && let (What::Update, Some(worker), Some(_)) = (sight.what, sight.worker, sight.generation)
+        {
+            self.tally.shared += u64::from(*self.addresses.entry(worker).or_insert(src) != src);
+        }
         let sane = |t: &i64| t.unsigned_abs() <= HORIZON as u64;
         let Some(time) = packet.time else {
             self.tally.timeless += 1;
@@ -325,7 +380,10 @@ impl Decoder {
     fn closely(&mut self, packet: &Packet) -> std::result::Result<Found, Odd> {
         match look(packet.link_type, packet.bytes) {
             Look::Udp(datagram) => match self.sight(&datagram) {
-                Some((format, sight)) => Ok(Found { format, sight, content: self.content(format, &sight, &datagram) }),
+                Some((format, sight)) => {
+                    let content = self.content(format, &sight, &datagram);
+                    Ok(Found { format, sight, content, src: datagram.src })
+                }
                 None if self.is_undirected(&datagram) => Err(Odd::Undirected),
                 // What was cut within its header may be ours.
                 None if datagram.payload.len() < datagram.whole.min(CUT) => Err(Odd::Unreadable),
@@ -334,7 +392,7 @@ impl Decoder {
             },
             Look::Layer(kind, datagram) => {
                 let (format, sight) = self.layer(kind, &datagram)?;
-                Ok(Found { format, sight, content: self.content(format, &sight, &datagram) })
+                Ok(Found { format, sight, content: self.content(format, &sight, &datagram), src: datagram.src })
             }
             Look::Other => Err(Odd::Other),
             Look::Link => Err(Odd::Link),
@@ -417,6 +475,8 @@ struct Found {
     format: u8,
     sight: Sight,
     content: u32,
+    /// Address that it is from; 0 if that is not known.
+    src: Ip,
 }
 
 /// FNV-1a.

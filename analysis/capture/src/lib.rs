@@ -27,6 +27,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::record::digest::Verified;
@@ -171,9 +172,34 @@ pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) 
     }
     let notes = plan.verify()?;
     let clocks = Clocks::find(plan, progress)?;
+    let mut unordered = BTreeSet::new();
+    loop {
+        match analyze_in_order(plan, &clocks, &unordered, progress)? {
+            Ok(mut measured) => {
+                measured.notes.extend(notes);
+                return Ok(measured);
+            }
+            Err(input) => unordered.insert(input),
+        };
+    }
+}
+
+/// The same where the files with these numbers are put in the order of time first; the number of another that would have to be, if there is
+/// one.
+fn analyze_in_order(
+    plan: &CapturePlan,
+    clocks: &Clocks,
+    unordered: &BTreeSet<usize>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<std::result::Result<Measured, usize>> {
     let mut inputs = plan.open(Side::Server)?;
     inputs.extend(plan.open(Side::Sender)?);
-    inputs.iter_mut().for_each(|input| input.use_clocks(&clocks));
+    for (number, input) in inputs.iter_mut().enumerate() {
+        input.use_clocks(clocks);
+        if unordered.contains(&number) {
+            input.sort(plan.memory / size_of::<Event>());
+        }
+    }
     let total: u64 = inputs.iter().filter_map(Input::file_bytes).sum();
     let mut merge = Merge::new(inputs);
     let mut meter = Meter::new(plan.formats, !plan.sender.is_empty(), plan.memory);
@@ -182,6 +208,12 @@ pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) 
     let mut batch = Vec::new();
     loop {
         merge.next(&mut batch);
+        if let Some(input) = merge.unordered() {
+            if let Some(tables) = tables {
+                tables.discard()?;
+            }
+            return Ok(Err(input));
+        }
         if batch.is_empty() {
             break;
         }
@@ -203,16 +235,14 @@ pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) 
     progress(total, total);
     let inputs: Vec<InputFacts> = merge.into_inputs().into_iter().map(Input::into_facts).collect();
     if let Some(tables) = tables {
-        tables.finish(plan.shard, &clocks, inputs.clone(), &meter.totals)?;
+        tables.finish(plan.shard, clocks, inputs.clone(), &meter.totals)?;
     }
     let facts = Facts {
         sides: [!plan.sender.is_empty(), !plan.server.is_empty()],
         forwards: plan.forwards,
         shard: (plan.shard != Shard::WHOLE).then(|| plan.shard.to_string()),
-        clocks: &clocks,
+        clocks,
         inputs: &inputs,
     };
-    let mut measured = lines::measured(&facts, meter)?;
-    measured.notes.extend(notes);
-    Ok(measured)
+    lines::measured(&facts, meter).map(Ok)
 }

@@ -78,10 +78,10 @@ pub const DEFINITIONS: [Definition; 10] = [
         "missing",
         UPDATES,
         Better::Lower,
-        "Updates sent that are in no packet that arrived: dropped, replaced by a newer one, or in flight.",
+        "Different updates sent that are in no packet that arrived: dropped, replaced by a newer one, or in flight.",
     )
     .needs(BOTH),
-    of_captures("missing_share", SHARE, Better::Lower, "`missing` divided by `sent`.").needs(BOTH),
+    of_captures("missing_share", SHARE, Better::Lower, "`missing` divided by the different updates sent.").needs(BOTH),
     of_captures("clock_offset", NS, Better::Neither, "Estimated offset of the server's clock from the senders' clock.")
         .needs(BOTH),
     of_captures("clock_offset_error", NS, Better::Lower, "Uncertainty of `clock_offset`.").needs(BOTH),
@@ -101,10 +101,19 @@ pub(super) struct Facts<'a> {
     pub(super) inputs: &'a [InputFacts],
 }
 
+impl Facts<'_> {
+    /// Packets of a side that may hold updates and could not be read.
+    fn unread(&self, side: Side) -> u64 {
+        self.inputs.iter().filter(|input| input.side == side).map(|input| input.tally.unread()).sum()
+    }
+}
+
 /// Lines and notes of all that was read.
 pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
-    let [sender, seen] = facts.sides;
+    let [sender, given] = facts.sides;
     let clocks = facts.clocks;
+    // A capture in which nothing is of a known format may be of another place.
+    let seen = given && meter.totals.found(Side::Server) > 0;
     meter.count_contributors();
     let (merged, numbered) = (meter.has_merged(), meter.numbered());
     let (totals, latency_ps, [clusters, workers]) = meter.finish()?;
@@ -112,7 +121,8 @@ pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
     captured(&totals, facts.inputs, &mut lines);
     let deliveries = Deliveries::of(facts, &totals);
     counts(facts, &totals, deliveries, numbered, &mut lines);
-    let aged = seen && clocks.comparable() && !(clusters.is_empty() && workers.is_empty());
+    let unordered = facts.inputs.iter().any(InputFacts::is_unordered);
+    let aged = seen && clocks.comparable() && !unordered && !(clusters.is_empty() && workers.is_empty());
     if aged {
         aom::lines("cluster", &clusters, &mut lines);
         if !merged {
@@ -129,6 +139,7 @@ pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
     if seen
         && sender
         && clocks.comparable()
+        && !unordered
         && !(latency_ps.is_empty() && (totals.ageless > 0 || deliveries != Deliveries::Counted))
     {
         latency::describe(&latency::HOST, &latency_ps, &mut lines)?;
@@ -157,6 +168,12 @@ impl Deliveries {
         if totals.at_server_by(Delivery::Unsaid) > 0 {
             return Deliveries::Unknown(Unsaid::Count);
         }
+        if facts.inputs.iter().any(|input| input.tally.shared > 0) && totals.anew != [0; 2] {
+            return Deliveries::Unknown(Unsaid::Workers);
+        }
+        if [Delivery::Results, Delivery::ResultsOfAll].into_iter().any(|delivery| totals.lacks_results(delivery)) {
+            return Deliveries::Unknown(Unsaid::Results);
+        }
         if groups.len() > 1 || facts.inputs.iter().any(|input| input.tally.regrouped > 0) {
             return Deliveries::Unknown(Unsaid::Job);
         }
@@ -180,6 +197,10 @@ enum Unsaid {
     Count,
     /// Of results, of which of several jobs they are.
     Job,
+    /// Of workers, of which of several jobs they are.
+    Workers,
+    /// Results, of which none were captured.
+    Results,
     /// Of contributions, which transmission they are.
     Transmission,
     /// Of results, how many updates they represent, which contributions that were not seen would tell.
@@ -201,6 +222,16 @@ impl Unsaid {
                 "do not say of which of several jobs they are: what was received, merged or is missing is not known; capture one job \
                  at a time",
             ),
+            Unsaid::Workers => (
+                Delivery::Updates,
+                "have worker numbers that several addresses use: what was received, merged or is missing of each is not known; capture one \
+                 job at a time",
+            ),
+            Unsaid::Results => (
+                Delivery::Results,
+                "are contributions only: no result was captured at the server's side, so what was received, merged or is missing is not \
+                 known; capture both directions",
+            ),
             Unsaid::Transmission => (
                 Delivery::Results,
                 "do not say which transmission they are: of results to contributions that were sent again it is not known which are \
@@ -218,11 +249,15 @@ impl Unsaid {
             ),
         };
         let what = match self {
-            Unsaid::Transmission => "packets",
-            Unsaid::Members => "updates",
+            Unsaid::Transmission | Unsaid::Results => "packets",
+            Unsaid::Members | Unsaid::Workers => "updates",
             Unsaid::Count | Unsaid::Job | Unsaid::Contributors => "results",
         };
-        format!("{what} of {} {text}", totals.formats_at_server_by(delivery).join(" and "))
+        let mut of = totals.formats_at_server_by(delivery);
+        if self == Unsaid::Results {
+            of.extend(totals.formats_at_server_by(Delivery::ResultsOfAll));
+        }
+        format!("{what} of {} {text}", of.join(" and "))
     }
 }
 
@@ -270,7 +305,8 @@ fn captured(totals: &Totals, inputs: &[InputFacts], out: &mut Vec<Line>) {
 fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64, out: &mut Vec<Line>) {
     let updates = |metric, n: f64| Line::new(metric, UPDATES, n);
     let share = |part: f64, whole: u64| (whole > 0).then(|| part / whole as f64);
-    let [sender, server] = facts.sides;
+    let [sender, given] = facts.sides;
+    let server = given && totals.found(Side::Server) > 0;
     if sender {
         out.push(updates("sent", totals.sent as f64));
         out.push(updates("retransmissions", totals.resent as f64));
@@ -289,21 +325,27 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         }
         if numbered > 0 {
             out.push(updates("numbered", numbered as f64));
-            let gaps = numbered.checked_sub(totals.represented).map(|gaps| gaps as f64);
+            let gaps = numbered.checked_sub(totals.represented).filter(|_| facts.unread(Side::Server) == 0);
+            let gaps = gaps.map(|gaps| gaps as f64);
             out.push(Line::new("numbers_missing", UPDATES, gaps));
             out.push(Line::new("numbers_missing_share", SHARE, gaps.and_then(|gaps| share(gaps, numbered))));
         }
     }
-    if sender && server && counted {
-        // A capture with nothing of a known format may be of another place.
-        let seen = Side::ALL.iter().all(|side| totals.found(*side) > 0);
-        let missing = totals.sent.checked_sub(totals.represented).filter(|_| seen).map(|missing| missing as f64);
-        let of_sent = missing.and_then(|missing| share(missing, totals.sent));
+    if sender && given && counted {
+        // What could not be read may be what is missing.
+        let seen = Side::ALL.iter().all(|side| totals.found(*side) > 0 && facts.unread(*side) == 0);
+        let of = |sent: u64, arrived: u64| {
+            let missing = sent.checked_sub(arrived).filter(|_| seen).map(|missing| missing as f64);
+            (missing, missing.and_then(|missing| share(missing, sent)))
+        };
+        let (missing, of_sent) = of(totals.sent_updates, totals.represented);
         out.push(Line::new("missing", UPDATES, missing));
         out.push(Line::new("missing_share", SHARE, of_sent));
         if facts.forwards {
-            out.push(Line::new("loss", SHARE, of_sent));
-            out.push(Line::new("dropped", UPDATES, missing));
+            // Every transmission that did not come was lost.
+            let (dropped, loss) = of(totals.sent, totals.transmitted);
+            out.push(Line::new("loss", SHARE, loss));
+            out.push(Line::new("dropped", UPDATES, dropped));
         }
     }
     for side in Side::ALL {
@@ -320,6 +362,11 @@ fn clock_lines(clocks: &Clocks, out: &mut Vec<Line>) {
         out.push(Line::new("clock_offset", NS, offset as f64 / 1000.0));
         out.push(Line::new("clock_offset_error", NS, error as f64 / 1000.0));
     }
+}
+
+/// How far times may be wrong between the clocks, in ps.
+fn clocks_error(clocks: &Clocks) -> i64 {
+    clocks.measured_offset().map_or(0, |(_, error)| error)
 }
 
 /// What could be known.
@@ -348,8 +395,15 @@ fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
         }
         if tally.unordered > 0 {
             let n = tally.unordered;
-            let text =
-                format!("{path}: {n} packets are earlier than the one before, which bends ages; sort it: reordercap");
+            let text = match input.is_unordered() {
+                false => {
+                    format!("{path}: {n} packets are earlier than the one before: they were put in the order of time")
+                }
+                true => format!(
+                    "{path}: {n} packets are earlier than the one before, and they are too many to be put in order here (--memory): no ages \
+                     and latencies; sort it: reordercap"
+                ),
+            };
             say("unordered", text);
         }
         if tally.resolution_ps > 1000 {
@@ -374,7 +428,11 @@ fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
             say("invalid", text);
         }
         for (n, what) in [
-            (tally.misfits, "have a port of a known format and another content (damaged, or another protocol)"),
+            (
+                tally.misfits,
+                "have a port of a known format and another content (damaged, another protocol, or several datagrams that the host joined: \
+                 ethtool -K IF gro off rx-gro-hw off)",
+            ),
             (
                 tally.undirected,
                 "came over IPv6 in a format of which only IPv4 addresses tell contributions from results",
@@ -412,6 +470,16 @@ fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
                 ),
             );
         }
+    }
+    let anew = totals.anew.iter().max().copied().unwrap_or(0);
+    if anew > 0 {
+        say(
+            "anew",
+            format!(
+                "{anew} updates have a number that another update of their worker had before: workers or runs began anew, or jobs share \
+                 numbers; gaps in numbers are not known"
+            ),
+        );
     }
     if totals.copies > 0 {
         say(
@@ -454,6 +522,8 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     if ours > 0 && server && !known.aged {
         let comparable = facts.clocks.comparable();
         let why = match (totals.ageless > 0 || known.deliveries != Deliveries::Counted, comparable) {
+            _ if totals.found(Side::Server) == 0 => "no packet at the server is of a known format",
+            _ if facts.inputs.iter().any(InputFacts::is_unordered) => "packets are not in the order of time",
             (true, _) => "these formats carry no generation time",
             (false, true) => "no update arrived",
             (false, false) => "the clocks are not known to agree",
@@ -472,11 +542,12 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     if ours > 0 && server && !sender {
         let numbered = totals.ageless == 0 && known.deliveries == Deliveries::Counted;
         say("sender_not_seen", if numbered { NO_SENDER } else { NOTHING_SENT }.to_owned());
-    } else if ours > 0 && server && known.deliveries == Deliveries::Counted && !facts.forwards {
+    } else if totals.found(Side::Server) > 0 && known.deliveries == Deliveries::Counted && !facts.forwards {
         say("fates_unknown", NO_FATES.to_owned());
     }
     if server && known.deliveries == Deliveries::Counted {
         let (held, sent, numbered) = (totals.represented, totals.sent, known.numbered);
+        let sent = if sender { totals.sent_updates } else { sent };
         if sender && held > sent {
             say(
                 "senders_incomplete",
@@ -493,6 +564,18 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
                 ),
             );
         }
+    }
+    let exact = facts.inputs.iter().map(|input| input.tally.resolution_ps).max().unwrap_or(0);
+    let exact = i64::try_from(exact).unwrap_or(i64::MAX).saturating_add(clocks_error(facts.clocks));
+    if totals.backwards > 0 && facts.clocks.comparable() && totals.backwards_ps > exact {
+        say(
+            "invalid",
+            format!(
+                "{} packets arrived before they were sent, by up to {}: the clocks do not agree (--offset)",
+                totals.backwards,
+                show("ns", totals.backwards_ps as f64 / 1000.0)
+            ),
+        );
     }
     if totals.unseen > 0 && !known.latency.is_empty() {
         say("unseen", format!("{} packets arrived whose sending was not captured", totals.unseen));

@@ -51,6 +51,11 @@ impl Merge {
         first.map(|(_, _, i)| i)
     }
 
+    /// Number of a file whose packets are not in the order of time.
+    pub(super) fn unordered(&self) -> Option<usize> {
+        self.inputs.iter().position(Input::is_unordered)
+    }
+
     pub(super) fn bytes_read(&self) -> u64 {
         self.inputs.iter().map(Input::bytes_read).sum()
     }

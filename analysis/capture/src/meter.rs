@@ -11,7 +11,7 @@ use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
 use super::flow::FlowMeter;
 use super::sums::{Recent, Sums};
-use super::window::{Known, Window};
+use super::window::{Known, Mark, Window};
 use super::{Event, Side};
 use pktgen_core::index::{IdHasher, NOWHERE};
 use pktgen_records::age::FlowAge;
@@ -23,6 +23,8 @@ use pktgen_records::metric::throughput::AtServer;
 const WORKERS_MAX: usize = 1 << 20;
 /// Least number of sent packets whose times are kept; at most twice as many.
 const PENDING: usize = 1 << 22;
+/// The same of received ones that were not sent before.
+const AHEAD: usize = 1 << 18;
 
 /// Packets by format and by what they are for.
 pub(super) type Kinds = [[u64; What::ALL.len()]; FORMATS_MAX];
@@ -49,6 +51,10 @@ struct Transmissions {
     first: Window,
     /// Later ones, by attempt.
     later: Vec<(u8, Window)>,
+    /// Numbers of updates, whichever transmission they came by: where there were later ones.
+    updates: Option<Box<Window>>,
+    /// When the newest of them was generated.
+    newest: Option<i64>,
 }
 
 /// Dense places of numbers that name things.
@@ -88,6 +94,8 @@ pub(super) struct Meter {
     workers: Vec<Worker>,
     worker_places: Places,
     pending: Option<Pending>,
+    /// When packets arrived of which it was not seen that they were sent.
+    ahead: Option<Pending>,
     deliveries: [Delivery; FORMATS_MAX],
     sums: Sums,
     latency_ps: NumberList,
@@ -108,14 +116,20 @@ pub(super) struct Totals {
     /// Transmissions of updates, and those of them that were not the first.
     pub(super) sent: u64,
     pub(super) resent: u64,
+    /// Different updates among them.
+    pub(super) sent_updates: u64,
+    /// Updates whose number was another's before, by side: numbers began anew.
+    pub(super) anew: [u64; 2],
     /// Transmissions that the senders' captures had before; those too old to tell are among the sent.
     pub(super) copies: u64,
     /// Packets with updates at the server.
     pub(super) received: u64,
     /// By how many updates they represent.
     pub(super) bins: Vec<u64>,
-    /// Updates that packets represent that were not there before.
+    /// Different updates that packets represent.
     pub(super) represented: u64,
+    /// Updates in different transmissions.
+    pub(super) transmitted: u64,
     /// Packets that were received before; those too old to tell.
     pub(super) duplicates: u64,
     pub(super) late: u64,
@@ -130,6 +144,9 @@ pub(super) struct Totals {
     pub(super) ageless: u64,
     /// Received packets whose sending was not seen.
     pub(super) unseen: u64,
+    /// Received packets that were sent later, in ps at most.
+    pub(super) backwards: u64,
+    pub(super) backwards_ps: i64,
     /// Rates.
     pub(super) at_server: AtServer,
     /// Elements, those of the first packet, and when the first and last came.
@@ -164,6 +181,7 @@ impl Totals {
     fn multiply(&mut self, n: u16) {
         self.bins.swap(1, n.into());
         self.represented *= u64::from(n);
+        self.transmitted *= u64::from(n);
         self.elements *= u64::from(n);
         self.first_elements *= u64::from(n);
         self.at_server.multiply(n);
@@ -177,6 +195,15 @@ impl Totals {
     /// Packets at the server that are or would be deliveries of formats that deliver by `delivery`.
     pub(super) fn at_server_by(&self, delivery: Delivery) -> u64 {
         self.deliveries_by(delivery).map(|(_, packets)| packets).sum()
+    }
+
+    /// Whether there are contributions at the server of formats that deliver by this, and no result.
+    pub(super) fn lacks_results(&self, delivery: Delivery) -> bool {
+        let all = self.formats.iter().zip(&self.kinds[Side::Server as usize]);
+        let mut of = all.filter(|(format, _)| format.delivery() == delivery);
+        let of = of.by_ref().map(|(_, kinds)| (kinds[What::Update as usize], kinds[What::Result as usize]));
+        let (updates, results) = of.fold((0, 0), |(a, b), (updates, results)| (a + updates, b + results));
+        updates > 0 && results == 0
     }
 
     /// Names of the formats of these packets.
@@ -228,8 +255,9 @@ impl Meter {
             workers: Vec::new(),
             worker_places: Places::default(),
             pending: sender.then(|| Pending::new(PENDING)),
+            ahead: sender.then(|| Pending::new(AHEAD)),
             deliveries: deliveries(formats),
-            sums: Sums::new(),
+            sums: Sums::new(formats),
             latency_ps: NumberList::default(),
             file: Shared::default(),
             held: 0,
@@ -240,10 +268,13 @@ impl Meter {
                 background: [0; 2],
                 sent: 0,
                 resent: 0,
+                sent_updates: 0,
+                anew: [0; 2],
                 copies: 0,
                 received: 0,
                 bins: vec![0; usize::from(u16::MAX) + 1],
                 represented: 0,
+                transmitted: 0,
                 duplicates: 0,
                 late: 0,
                 results: 0,
@@ -252,6 +283,8 @@ impl Meter {
                 uncounted_results: 0,
                 ageless: 0,
                 unseen: 0,
+                backwards: 0,
+                backwards_ps: 0,
                 at_server: AtServer::default(),
                 elements: 0,
                 first_elements: 0,
@@ -288,20 +321,35 @@ impl Meter {
 
     fn sent(&mut self, event: &Event, delivery: Delivery) -> Result<()> {
         let sight = &event.sight;
+        let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else {
+            // Contributions need not say which transmission they are.
+            let again = matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) && self.sums.contribution(event);
+            self.totals.sent += 1;
+            self.totals.resent += u64::from(again || sight.attempt > 0);
+            self.totals.sent_updates += u64::from(!(again || sight.attempt > 0));
+            return Ok(());
+        };
         // Only with a generation a packet says which transmission of an update it is.
-        if let (Some(_), Some(worker)) = (sight.generation, sight.worker)
-            && self.worker(worker)?.sent.see(sight) == Known::Again
-        {
+        let (transmission, update) = self.worker(worker)?.sent.see(sight, generation);
+        if transmission == Known::Again {
             self.totals.copies += 1;
             return Ok(());
         }
         self.totals.sent += 1;
-        // Contributions need not say which transmission they are.
-        let again = matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) && self.sums.contribution(event);
-        self.totals.resent += u64::from(again || sight.attempt > 0);
-        let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else { return Ok(()) };
+        self.totals.resent += u64::from(sight.attempt > 0);
+        self.totals.sent_updates += u64::from(update != Known::Again);
+        self.totals.anew[Side::Sender as usize] += u64::from(update == Known::Anew);
+        let packet = packet_of(worker, sight, generation);
+        // The clock that saw it arrive may be behind.
+        if let Some(received) = self.ahead.as_mut().and_then(|ahead| ahead.take(&packet)) {
+            self.totals.unseen -= 1;
+            self.totals.backwards += 1;
+            self.totals.backwards_ps = self.totals.backwards_ps.max(event.t - received);
+            self.latency_ps.push(received - event.t);
+            self.held += 1;
+        }
         if let Some(pending) = &mut self.pending {
-            pending.put(PacketId::new(worker, sight.seq, sight.attempt).0, event.t);
+            pending.put(packet, event.t);
         }
         self.cluster(sight.cluster).age.generated(generation);
         self.worker(worker)?.flow.age.generated(generation);
@@ -318,6 +366,7 @@ impl Meter {
             totals.results_of_all += u64::from(of_all);
             totals.ageless += 1;
             totals.represented += u64::from(event.sight.count);
+            totals.transmitted += u64::from(event.sight.count);
         }
     }
 
@@ -329,16 +378,20 @@ impl Meter {
         let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else {
             totals.ageless += 1;
             totals.represented += u64::from(sight.count);
+            totals.transmitted += u64::from(sight.count);
             return Ok(());
         };
-        let packet = PacketId::new(worker, sight.seq, sight.attempt);
-        if let Some(pending) = &self.pending {
-            match pending.get(&packet.0) {
+        if let (Some(pending), Some(ahead)) = (&self.pending, &mut self.ahead) {
+            let packet = packet_of(worker, sight, generation);
+            match pending.get(&packet) {
                 Some(sent) => {
                     self.latency_ps.push(t - sent);
                     self.held += 1;
                 }
-                None => self.totals.unseen += 1,
+                None => {
+                    self.totals.unseen += 1;
+                    ahead.put(packet, t);
+                }
             }
         }
         let flow = self.cluster(sight.cluster);
@@ -358,17 +411,15 @@ impl Meter {
             Some((low, high)) => (low.min(sight.seq), high.max(sight.seq)),
             None => (sight.seq, sight.seq),
         });
-        let known = worker.received.see(sight);
+        let (transmission, update) = worker.received.see(sight, generation);
         worker.flow.age.generated(generation);
         let kept = worker.flow.age.delivered(event.t, generation);
-        match known {
-            Known::New => self.totals.represented += u64::from(sight.count),
-            Known::Again => self.totals.duplicates += 1,
-            Known::Late => {
-                self.totals.late += 1;
-                self.totals.represented += u64::from(sight.count);
-            }
-        }
+        let (totals, count) = (&mut self.totals, u64::from(sight.count));
+        totals.duplicates += u64::from(transmission == Known::Again);
+        totals.late += u64::from(transmission == Known::Late);
+        totals.transmitted += if transmission == Known::Again { 0 } else { count };
+        totals.represented += if update == Known::Again { 0 } else { count };
+        totals.anew[Side::Server as usize] += u64::from(update == Known::Anew);
         Ok(kept)
     }
 
@@ -415,8 +466,12 @@ impl Meter {
         self.totals.bins.iter().skip(2).any(|packets| *packets > 0)
     }
 
-    /// Updates that the numbers of those that were received say there were: from each worker's lowest to its highest.
+    /// Updates that the numbers of those that were received say there were: from each worker's lowest to its highest. 0 if numbers began
+    /// anew.
     pub(super) fn numbered(&self) -> u64 {
+        if self.totals.anew[Side::Server as usize] > 0 {
+            return 0;
+        }
         self.workers.iter().filter_map(|worker| worker.seqs).map(|(low, high)| u64::from(high - low) + 1).sum()
     }
 
@@ -445,17 +500,28 @@ impl Meter {
 }
 
 impl Transmissions {
-    /// Takes note of one.
+    /// Takes note of one: what is known of this transmission, and of its update.
     #[inline]
-    fn see(&mut self, sight: &Sight) -> Known {
+    fn see(&mut self, sight: &Sight, generation: i64) -> (Known, Known) {
+        let mark = Mark::of(generation, self.newest.unwrap_or(i64::MIN));
+        self.newest = self.newest.max(Some(generation));
         if sight.attempt == 0 {
-            return self.first.see(sight.seq);
+            let known = self.first.see(sight.seq, mark);
+            return (known, self.updates.as_mut().map_or(known, |updates| updates.see(sight.seq, mark)));
         }
+        let updates = self.updates.get_or_insert_with(|| Box::new(self.first.clone()));
+        let update = updates.see(sight.seq, mark);
         let place = self.later.iter().position(|(of, _)| *of == sight.attempt);
         let place = place.unwrap_or_else(|| {
             self.later.push((sight.attempt, Window::default()));
             self.later.len() - 1
         });
-        self.later[place].1.see(sight.seq)
+        (self.later[place].1.see(sight.seq, mark), update)
     }
+}
+
+/// What distinguishes a transmission from all others: numbers may begin anew.
+#[inline]
+fn packet_of(worker: u32, sight: &Sight, generation: i64) -> u64 {
+    PacketId::new(worker, sight.seq, sight.attempt).0 ^ (generation as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 
-use pktgen_wire::wire::sight::Sight;
+use pktgen_wire::wire::Formats;
+use pktgen_wire::wire::sight::{Renewal, Sight};
 
 use super::Event;
 
@@ -36,6 +37,11 @@ impl<K: Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
     pub(super) fn get(&self, key: &K) -> Option<V> {
         self.young.get(key).or_else(|| self.old.get(key)).copied()
     }
+
+    pub(super) fn take(&mut self, key: &K) -> Option<V> {
+        let old = self.old.remove(key);
+        self.young.remove(key).or(old)
+    }
 }
 
 /// What all packets of a sum have in common.
@@ -45,17 +51,75 @@ struct SumId {
     cluster: u16,
     round: u16,
     seq: u32,
+    /// How often its number was used before.
+    renewed: u32,
 }
 
 impl SumId {
     fn of(event: &Event) -> Self {
         let Sight { cluster, round, seq, .. } = event.sight;
-        SumId { format: event.format, cluster, round, seq }
+        SumId { format: event.format, cluster, round, seq, renewed: 0 }
+    }
+}
+
+/// Who sent a packet of a sum: a worker, or what sums.
+type Actor = Option<u32>;
+
+/// Which numbers of sums were used before: jobs, generations and sequence numbers wrap around or begin anew.
+struct Renewals {
+    by_format: Vec<Renewal>,
+    /// The last number of an actor at a place.
+    last: Recent<(u8, u64, Actor), u64>,
+    /// How often an actor has used a number, or begun anew, beyond the first time.
+    times: Recent<(SumId, Actor), u32>,
+    /// Numbers that an actor has used.
+    used: Recent<(SumId, Actor), ()>,
+}
+
+/// How far a sequence number goes back that is a copy.
+const STEPS_BACK: u64 = 16;
+
+impl Renewals {
+    /// The sum of an event.
+    fn sum(&mut self, event: &Event, actor: Actor) -> SumId {
+        let id = SumId::of(event);
+        let renewal = self.by_format.get(usize::from(id.format)).copied().unwrap_or(Renewal::Rounds);
+        let (place, number, key) = match renewal {
+            Renewal::Rounds => (u64::from(id.cluster) << 32 | u64::from(id.seq), u64::from(id.round), id),
+            Renewal::Slots => (id.round.into(), u64::from(id.cluster) << 32 | u64::from(id.seq), id),
+            // All numbers of an actor begin anew together.
+            Renewal::Sequences => (id.cluster.into(), id.seq.into(), SumId { round: 0, seq: 0, ..id }),
+        };
+        let mut times = self.times.get(&(key, actor)).unwrap_or(0);
+        let sum = SumId { renewed: times, ..id };
+        let last = self.last.get(&(id.format, place, actor));
+        let is_copy = match (renewal, last) {
+            (_, None) => true,
+            (Renewal::Slots, Some(last)) => last == number,
+            (Renewal::Rounds, Some(last)) => (number as u16).wrapping_sub(last as u16).cast_signed() <= 0,
+            (Renewal::Sequences, Some(last)) => event.sight.attempt > 0 || last.saturating_sub(number) <= STEPS_BACK,
+        };
+        if is_copy && last.is_some() {
+            if renewal == Renewal::Sequences {
+                self.last.put((id.format, place, actor), number.max(last.unwrap_or(0)));
+            }
+            self.used.put((sum, actor), ());
+            return sum;
+        }
+        self.last.put((id.format, place, actor), number);
+        if self.used.get(&(sum, actor)).is_some() {
+            times += 1;
+            self.times.put((key, actor), times);
+        }
+        let sum = SumId { renewed: times, ..id };
+        self.used.put((sum, actor), ());
+        sum
     }
 }
 
 /// The sums of a capture.
 pub(super) struct Sums {
+    renewals: Renewals,
     /// By sum and worker: was it sent again?
     contributions: Recent<(SumId, u32), bool>,
     contributors: Recent<SumId, u16>,
@@ -68,8 +132,14 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(formats: Formats) -> Self {
         Sums {
+            renewals: Renewals {
+                by_format: formats.iter().map(|format| format.facts().renewal).collect(),
+                last: Recent::new(KEPT),
+                times: Recent::new(KEPT),
+                used: Recent::new(KEPT),
+            },
             contributions: Recent::new(KEPT),
             contributors: Recent::new(KEPT),
             results: Recent::new(KEPT),
@@ -80,7 +150,8 @@ impl Sums {
 
     /// Takes note of a contribution; true if its worker had sent it before.
     pub(super) fn contribution(&mut self, event: &Event) -> bool {
-        let (sum, Some(worker)) = (SumId::of(event), event.sight.worker) else { return false };
+        let Some(worker) = event.sight.worker else { return false };
+        let sum = self.renewals.sum(event, Some(worker));
         let known = self.contributions.get(&(sum, worker));
         self.contributions.put((sum, worker), known.is_some());
         if known.is_some() {
@@ -94,7 +165,7 @@ impl Sums {
     /// Takes note of a result that names who opened its sum, unless it has all workers; false if it is a copy. A device below another
     /// opens a sum there for each of its own: they differ in what they hold.
     pub(super) fn result(&mut self, event: &Event, of_all: bool) -> bool {
-        let sum = SumId::of(event);
+        let sum = self.renewals.sum(event, None);
         // The worker of a result that has all is the one that it was sent to.
         let opener = if of_all { 0 } else { event.sight.worker.unwrap_or(0) };
         let result = (sum, opener, event.sight.count, event.content);
@@ -129,9 +200,73 @@ mod tests {
         Event { t: 0, side: Side::Server, bytes: 300, format: 2, sight, content: 0 }
     }
 
+    fn sums(renewal: Renewal) -> Sums {
+        let mut sums = Sums::new(&[]);
+        sums.renewals.by_format = vec![renewal; 3];
+        sums
+    }
+
+    /// The number of SwitchML's jobs has 8 bits: with tensors of one packet a slot sees it again after two others.
+    #[test]
+    fn slots_tell_a_number_that_is_used_again_from_a_packet_that_is_sent_again() {
+        let mut sums = sums(Renewal::Slots);
+        let packet = |what, worker, job: u16| {
+            let event = event(what, Some(worker), 0, job % 128);
+            Event { sight: Sight { cluster: job % 256, ..event.sight }, ..event }
+        };
+        for job in 0..1024 {
+            for worker in 0..3 {
+                assert!(!sums.contribution(&packet(What::Update, worker, job)), "{job}");
+            }
+            let again = job % 7 == 3;
+            assert!(!again || sums.contribution(&packet(What::Update, 1, job)), "{job}");
+            let copies: Vec<_> = (0..3).map(|to| sums.result(&packet(What::Result, to, job), true)).collect();
+            assert_eq!(copies, [true, false, false], "{job}");
+        }
+        assert_eq!(sums.workers(), Some(3));
+    }
+
+    #[test]
+    fn generations_that_wrap_around_are_new() {
+        let mut sums = sums(Renewal::Rounds);
+        for round in 0..200_000u32 {
+            let round = round as u16;
+            assert!(!sums.contribution(&event(What::Update, Some(1), 7, round)), "{round}");
+            assert!(sums.result(&event(What::Result, Some(1), 7, round), false), "{round}");
+            assert!(!sums.result(&event(What::Result, Some(1), 7, round), false), "{round}");
+            // A straggler's, of one that is over.
+            if round > 3 {
+                assert!(sums.contribution(&event(What::Update, Some(1), 7, round - 3)), "{round}");
+                assert!(!sums.result(&event(What::Result, Some(1), 7, round - 3), false), "{round}");
+            }
+        }
+    }
+
+    #[test]
+    fn sequence_numbers_that_begin_anew_are_new_unless_they_say_that_they_were_sent_before() {
+        let mut sums = sums(Renewal::Sequences);
+        for tensor in 0..5 {
+            for seq in 0..200 {
+                for worker in 0..2 {
+                    assert!(!sums.contribution(&event(What::Update, Some(worker), seq, 0)), "{tensor} {seq}");
+                }
+                // A copy of the network, and one that its worker sent again.
+                assert!(sums.contribution(&event(What::Update, Some(0), seq, 0)), "{tensor} {seq}");
+                let late = event(What::Update, Some(1), seq / 2, 0);
+                assert!(
+                    sums.contribution(&Event { sight: Sight { attempt: 1, ..late.sight }, ..late }),
+                    "{tensor} {seq}"
+                );
+                assert!(sums.result(&event(What::Result, Some(0), seq, 0), true), "{tensor} {seq}");
+                assert!(!sums.result(&event(What::Result, Some(1), seq, 0), true), "{tensor} {seq}");
+            }
+        }
+        assert_eq!(sums.workers(), Some(2));
+    }
+
     #[test]
     fn results_are_counted_once_and_by_their_contributors() {
-        let mut sums = Sums::new();
+        let mut sums = sums(Renewal::Rounds);
         for worker in 0..3 {
             assert!(!sums.contribution(&event(What::Update, Some(worker), 7, 0)));
         }
@@ -148,7 +283,7 @@ mod tests {
 
     #[test]
     fn partial_sums_are_told_apart_by_who_opened_them() {
-        let mut sums = Sums::new();
+        let mut sums = sums(Renewal::Rounds);
         let of = [(4, true), (4, false), (5, true), (4, false)];
         for (opener, is_new) in of {
             assert_eq!(sums.result(&event(What::Result, Some(opener), 7, 0), false), is_new);

@@ -193,6 +193,19 @@ impl Tables {
         Ok(())
     }
 
+    /// Removes what was written.
+    pub(super) fn discard(self) -> Result<()> {
+        for dir in Side::ALL.map(|side| self.plan.dir.join(side_folder(side))) {
+            match fs::remove_dir_all(&dir) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove", &dir)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the rest, and last of all the index: a folder without one is not whole.
     pub(super) fn finish(
         mut self,

@@ -203,7 +203,8 @@ proptest! {
 fn capture_of(path: &Path, updates: &[(i64, u32, u16)]) {
     let mut writer = Writer::create(path, WriterOptions::new(Form::Pcapng)).unwrap();
     for (t, seq, count) in updates {
-        let update = Sent { worker: 1, seq: *seq, t_gen: t - 500, t_sent: 0, arrives: None };
+        // Copies are of one generation.
+        let update = Sent { worker: 1, seq: *seq, t_gen: i64::from(*seq) * 100, t_sent: 0, arrives: None };
         let frame = frame_of(&update, *count);
         writer.packet(0, *t, &frame, frame.len() as u32).unwrap();
     }
@@ -288,7 +289,7 @@ fn aggregates_hide_their_members_and_gaps_are_counted() {
     let path = dir.path().join("c.pcapng");
     let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcapng)).unwrap();
     let mut put = |t: i64, worker: u32, seq: u32, count: u16| {
-        let update = Sent { worker, seq, t_gen: t - 500, t_sent: 0, arrives: None };
+        let update = Sent { worker, seq, t_gen: i64::from(seq) * 100, t_sent: 0, arrives: None };
         let frame = frame_of(&update, count);
         writer.packet(0, t, &frame, frame.len() as u32).unwrap();
     };

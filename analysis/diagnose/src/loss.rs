@@ -352,8 +352,9 @@ fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> O
         proofs.push(EvidenceItem::new("sent.parquet", format!("{:.2} % missing, at any time and load", dense * 100.0)));
         (&DROPPED_AT_RANDOM, Certainty::Likely)
     } else {
-        let between = if even < -NEAR { &RATE_LIMITED } else { &DROPPED_IN_BURSTS };
-        (if evenness.is_some() { between } else { &DROPPED_AT_RANDOM }, Certainty::Possible)
+        // Bursts are far from independent losses where there are some: nearer ones are rather an accident of independent losses. A limit of
+        // rate may be near.
+        (if even < -NEAR { &RATE_LIMITED } else { &DROPPED_AT_RANDOM }, Certainty::Possible)
     };
     Some(CauseFound::new(cause, certainty, gone, proofs))
 }

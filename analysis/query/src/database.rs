@@ -144,7 +144,15 @@ impl Database {
             notes.extend(validity.notes.iter().map(|note| Note { note: note.code(), text: note.to_string() }));
             notes.into_iter().map(|note| (run.dir.clone(), note)).collect::<Vec<_>>()
         };
-        self.runs().iter().flat_map(of).collect()
+        let clocks = match &self.content {
+            Content::Capture { dir, index } if !index.clocks.comparable() => {
+                let text =
+                    format!("times of senders and server do not count from one instant: {}", index.clocks.about());
+                Some((dir.clone(), Note { note: "clocks", text }))
+            }
+            Content::Capture { .. } | Content::Runs(_) => None,
+        };
+        self.runs().iter().flat_map(of).chain(clocks).collect()
     }
 
     fn verified(&self, run: &Run) -> Verified {

@@ -31,7 +31,7 @@ impl DevicePorts {
         match counted.limit.filter(|&limit| counted.used > limit) {
             Some(limit) => Err(Error::config(format!(
                 "device_ports: the wiring takes {} ports of an optical device of {limit}, two for each of {} cables; give fewer \
-                 workers, or a larger device (ATRO §II-C: MEMS of {MEMS_PORTS}, patch panel of {PATCH_PANEL_PORTS})",
+                 workers, a lower rate or a larger device (ATRO §II-C: MEMS of {MEMS_PORTS}, patch panel of {PATCH_PANEL_PORTS})",
                 counted.used,
                 plan.links.len()
             ))),

@@ -66,7 +66,7 @@ impl Named for AtroStudy {
 settings! {
     /// What it reads from `[study]`.
     struct Settings {
-        /// Scheme: `atro`, or a baseline; `pktgen list placers` prints them.
+        /// Scheme: `atro`, or a baseline: `aro`, `paring`, `spar` (docs/atro.md).
         scheme: String = ATRO;
         /// Topology of a baseline.
         network: Topology = "leaf_spine" of (choices(Topology::ALL));

@@ -68,8 +68,20 @@ pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bp
         None => None,
         Some((m, whole)) => {
             let rate_bps = rate(m)?;
-            let routes = whole.routes(m).unwrap_or_default();
-            let (plan, cross_connects, _) = write(&whole, routes, workers, cluster.capacity_bps, rate_bps)?;
+            let written = |whole: &Skeleton| {
+                write(whole, whole.routes(m).unwrap_or_default(), workers, cluster.capacity_bps, rate_bps)
+            };
+            let (mut plan, mut cross_connects, _) = written(&whole)?;
+            // No switch is used for nothing (ATRO §III-C): as many switches as there are need not be the fewest that do.
+            while let Some(fewer) = with_fewer(cluster, &plan)
+                && let Some(whole) = skeleton(&fewer, workers, m)
+            {
+                let (smaller, own, _) = written(&whole)?;
+                if smaller.links.len() >= plan.links.len() {
+                    break;
+                }
+                (plan, cross_connects) = (smaller, own);
+            }
             validate(&plan, cluster, m)
                 .map_err(|why| Error::Invalid(format!("the wiring for {workers} workers is wrong: {why}")))?;
             let optimal = rate_bps == bound_bps;
@@ -88,6 +100,14 @@ pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bp
     let best = all.max_by_key(|wiring| wiring.rate_bps).ok_or_else(|| not_found(workers))?;
     let optimal = best.rate_bps == bound_bps;
     Ok(Wiring { bound_bps, optimal, proved, ..best })
+}
+
+/// One switch less than a plan uses, where all shapes are tried.
+fn with_fewer(cluster: &Cluster, plan: &Plan) -> Option<Cluster> {
+    let is_switch = |role: PlanRole| matches!(role, PlanRole::Common | PlanRole::Aggregator);
+    let used = plan.nodes.iter().filter(|node| is_switch(node.role)).count() as u64;
+    let switches = used.checked_sub(1).filter(|left| *left > 0 && shapes::are_all_tried(cluster))?;
+    Some(Cluster { switches, aggregators: cluster.aggregators.min(switches), ..*cluster })
 }
 
 fn not_found(workers: u64) -> Error {

@@ -185,11 +185,11 @@ settings! {
         rates: Rates = "constant" of (choices(Rates::ALL));
         /// Distribution of the loads.
         loads: Drawn = "uniform" of (drawn());
-        /// Placement strategy; `pktgen list placers` prints them.
+        /// Placement strategy: `soar`, `top`, `max`, `level`, `all_red` or `all_blue` (docs/soar.md).
         strategy: String = "soar";
         /// How SOAR's tables are computed.
         method: bool = "pruned" of [("pruned", false, ""), ("as_printed", true, "")];
-        /// Colour of the root switch, next to the destination.
+        /// Colour of the root switch, next to the destination, for strategy `soar`.
         root: Root = "either" of (choices(Root::ALL));
         /// Maximum number of switches that aggregate.
         k: u32 = 16 in 0..=1_000_000;
@@ -250,13 +250,27 @@ impl Setup {
             "soar" => Some(Exact { printed: Settings::method(section)?, root: Settings::root(section)? }),
             _ => None,
         };
+        let k = Settings::k(section)? as usize;
+        // The root is the destination's only child.
+        let root = tree.order()[0];
+        let may = tree.is_available(root) && k > 0;
+        if let Some(Exact { root: Root::Blue, .. }) = exact
+            && !may
+        {
+            let why =
+                if k == 0 { "study.k = 0".to_owned() } else { format!("switch {} is not available", tree.id(root)) };
+            return Err(Error::config(format!(
+                "{} = \"blue\": the root cannot aggregate, since {why}; give \"either\" or \"red\"",
+                section.place("root")
+            )));
+        }
         let capacity = Settings::capacity(section)?;
         Ok(Setup {
             tree,
             loads,
             strategy,
             exact,
-            k: Settings::k(section)? as usize,
+            k,
             workloads: Settings::workloads(section)?,
             capacity: (capacity > 0).then_some(capacity),
             use_case: Settings::use_case(section)?,

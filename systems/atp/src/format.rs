@@ -23,7 +23,7 @@ use pktgen_wire::wire::frame::{self, Ip, any_worker};
 use pktgen_wire::wire::header::{Group, header};
 use pktgen_wire::wire::lanes::LaneForm;
 use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
-use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
+use pktgen_wire::wire::sight::{Datagram, Delivery, Renewal, Sight, What};
 use pktgen_wire::wire::{Format, FormatFacts, Packet, floats, integers};
 
 /// Ethernet type of packets that the switch sums.
@@ -233,6 +233,7 @@ impl Format for AtpMl {
         const FACTS: FormatFacts = FormatFacts {
             ether_type: Some(ETHER_TYPE),
             delivery: Delivery::Results,
+            renewal: Renewal::Sequences,
             ..FormatFacts::new((FRAME_BYTES, FRAME_BYTES))
         };
         &FACTS

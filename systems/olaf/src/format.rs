@@ -101,7 +101,10 @@ impl Format for Olaf {
             _ => return None,
         };
         let header = Header::peek(datagram.payload)?;
-        let fits = datagram.whole >= before + usize::from(header.elements) * 4 && (ack || header.count > 0);
+        // Bytes that are no whole gradient are padding; a second packet behind the first was another datagram on the wire.
+        let need = before + usize::from(header.elements) * 4;
+        let is_one = ack || datagram.whole < need + before;
+        let fits = datagram.whole >= need && is_one && (ack || header.count > 0);
         let what = match (ack, header.flags & FLAG_RESULT != 0) {
             (true, _) => What::Ack,
             (false, true) => What::Result,

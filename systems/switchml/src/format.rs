@@ -16,7 +16,7 @@ use pktgen_wire::wire::frame::{HEAD, any_worker};
 use pktgen_wire::wire::header::{Group, header};
 use pktgen_wire::wire::lanes::LaneForm;
 use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
-use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
+use pktgen_wire::wire::sight::{Datagram, Delivery, Renewal, Sight, What};
 use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, RoundForm, RoundMark, integers};
 
 /// UDP port of the switch: 16 ports from here on; the client uses the first.
@@ -173,6 +173,7 @@ impl Format for SwitchMl {
     fn facts(&self) -> &'static FormatFacts {
         const FACTS: FormatFacts = FormatFacts {
             delivery: Delivery::ResultsOfAll,
+            renewal: Renewal::Slots,
             lanes: Some(LaneForm { number: Number::I32, offset: HEAD + HEADER, shared: true, filled: true }),
             updates: Captured::OfTensors,
             ports: Some((WORKER_PORT, PORT)),

@@ -2,9 +2,9 @@
 
 use pktgen_core::Result;
 use pktgen_core::plan::{Plan, PlanRole};
-use pktgen_core::units::Rate;
 use pktgen_planning::atro::milp::{MilpForm, MilpQuestion, program};
 use pktgen_planning::atro::{Capacities, DevicePorts, Flags, Inventory, SolverAsk, Wiring, wire_inventory};
+use pktgen_records::human::show;
 use serde_json::json;
 
 use super::write;
@@ -58,6 +58,11 @@ fn inventory(args: &PlaceAtro) -> Result<Inventory> {
     })
 }
 
+/// A rate for people; `--json` has it in bit/s.
+fn told(bps: u64) -> String {
+    show("bps", bps as f64)
+}
+
 fn rows(wiring: &Wiring, inventory: &Inventory, ports: DevicePorts) -> Vec<String> {
     let Wiring { plan, flows_per_link, rate_bps, bound_bps, optimal, proved, .. } = wiring;
     let count = |role| plan.nodes.iter().filter(|node| node.role == role).count();
@@ -65,19 +70,19 @@ fn rows(wiring: &Wiring, inventory: &Inventory, ports: DevicePorts) -> Vec<Strin
     let of_best = match (optimal, proved, inventory.cluster()) {
         (true, true, _) => "the most that any wiring has".to_owned(),
         (true, false, _) => "the most of all shapes that are known".to_owned(),
-        (false, _, Some(_)) => format!("no wiring has more than {}", Rate::from_bps(*bound_bps)),
+        (false, _, Some(_)) => format!("no wiring has more than {}", told(*bound_bps)),
         (false, _, None) => {
-            format!("best known; no wiring has more than {}; --solver may settle it", Rate::from_bps(*bound_bps))
+            format!("best known; no wiring has more than {}; --solver may settle it", told(*bound_bps))
         }
     };
     let links = match inventory.cluster() {
-        Some(cluster) => format!("a link of {}", Rate::from_bps(cluster.capacity_bps)),
+        Some(cluster) => format!("a link of {}", told(cluster.capacity_bps)),
         None => "a link".to_owned(),
     };
     let (workers, aggregators) =
         (inventory.hosts.len(), inventory.switches.iter().filter(|switch| switch.aggregates).count());
     vec![
-        format!("rate {}, {of_best}", Rate::from_bps(*rate_bps)),
+        format!("rate {}, {of_best}", told(*rate_bps)),
         format!("{workers} workers, at most {flows_per_link} flows on {links}, and as many back"),
         format!("{sums} of {aggregators} aggregators and {plain} other switches, {} cables", plan.links.len()),
         format!("{} of {} ports at the optical device; {}", ports.used, ports.all, ports.remark()),

@@ -14,6 +14,8 @@ use pktgen_planning::soar::loads::Loads;
 use pktgen_planning::soar::online::Online;
 use pktgen_planning::soar::strategy::STRATEGIES;
 use pktgen_planning::soar::{Alternative, Placement, explain};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Value, json};
 
 use super::write;
@@ -159,17 +161,42 @@ fn share(phi: f64, red: f64) -> String {
     if red > 0.0 { format!("{:.1} %", phi / red * 100.0) } else { "-".into() }
 }
 
+/// Loads of one workload by id, each of which is there once.
+struct OfWorkload(BTreeMap<u64, u64>);
+
+impl<'de> Deserialize<'de> for OfWorkload {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct Once;
+        impl<'de> Visitor<'de> for Once {
+            type Value = OfWorkload;
+            fn expecting(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
+                out.write_str("an object from id to load")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> std::result::Result<OfWorkload, A::Error> {
+                let mut loads = BTreeMap::new();
+                while let Some((id, load)) = entries.next_entry()? {
+                    if loads.insert(id, load).is_some() {
+                        return Err(serde::de::Error::custom(format!("switch {id} has two loads")));
+                    }
+                }
+                Ok(OfWorkload(loads))
+            }
+        }
+        from.deserialize_map(Once)
+    }
+}
+
 /// The loads of each workload.
 fn workloads(path: &Path, tree: &Tree) -> Result<Vec<Vec<u64>>> {
     check_regular(path)?;
     let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
-    let list: Vec<BTreeMap<u64, u64>> = serde_json::from_str(&text).map_err(|e| {
+    let list: Vec<OfWorkload> = serde_json::from_str(&text).map_err(|e| {
         Error::config(format!(
             "--workloads {}: {e}; give a list of objects from id to load, [{{\"3\": 2, \"4\": 6}}, …]",
             path.display()
         ))
     })?;
-    let one = |(number, loads): (usize, BTreeMap<u64, u64>)| {
+    let one = |(number, OfWorkload(loads)): (usize, OfWorkload)| {
         let mut own = vec![0; tree.len()];
         for (id, load) in loads {
             let v = tree.find(id).ok_or_else(|| {

@@ -169,7 +169,7 @@ pub fn tables(formats: Formats) -> String {
         };
         put!(out, "{}: {}\n{under}\n", format.name(), format.about());
         table(&mut out, "every packet", &place(layout.head.iter(), 0));
-        let mut shown: Vec<&[Field]> = Vec::new();
+        let mut shown: Vec<Placed> = Vec::new();
         for message in layout.messages {
             let own = &message.fields(layout)[layout.head.len()..];
             let when: Vec<_> = message.when.iter().map(|(name, value)| format!("{name} {value}")).collect();
@@ -178,12 +178,11 @@ pub fn tables(formats: Formats) -> String {
             } else {
                 format!("{} ({})", message.name, when.join(", "))
             };
-            // Groups that messages share are shown once.
-            let news: Vec<_> =
-                own.iter().copied().filter(|at| shown.iter().all(|group| !group.contains(at.field))).collect();
-            shown.extend(message.groups);
+            // Groups that messages share at one place are shown once.
+            let news: Vec<_> = own.iter().copied().filter(|at| !shown.contains(at)).collect();
+            shown.extend(own);
             table(&mut out, &title, &news);
-            rest(&mut out, message, &mut shown);
+            rest(&mut out, message);
             for field in message.tail {
                 put!(out, "    then {} {}: {}\n", field.name, kind(field), field.about);
             }
@@ -193,7 +192,7 @@ pub fn tables(formats: Formats) -> String {
     out
 }
 
-fn rest(out: &mut String, message: &Message, shown: &mut Vec<&[Field]>) {
+fn rest(out: &mut String, message: &Message) {
     match message.rest {
         Rest::Nothing => {}
         Rest::Bytes { name, most } => put!(out, "    then {name}: up to {most} bytes\n"),
@@ -206,7 +205,6 @@ fn rest(out: &mut String, message: &Message, shown: &mut Vec<&[Field]>) {
             };
             let each: Vec<_> = fields.iter().map(|field| format!("{} {}", field.name, kind(field))).collect();
             put!(out, "    then {name}, {count}: {}\n", each.join(", "));
-            shown.push(fields);
         }
     }
 }

@@ -92,6 +92,8 @@ pub struct FormatFacts {
     pub ether_type: Option<u16>,
     /// Which captured packets deliver updates.
     pub delivery: sight::Delivery,
+    /// When the number of a sum is another sum's.
+    pub renewal: sight::Renewal,
     /// How lanes lie in its frames; none if they have no room for any.
     pub lanes: Option<lanes::LaneForm>,
     /// What captured updates are to who makes a trace of them.
@@ -150,6 +152,7 @@ impl FormatFacts {
             by_address: false,
             ether_type: None,
             delivery: sight::Delivery::Updates,
+            renewal: sight::Renewal::Rounds,
             lanes: None,
             updates: Captured::OfJobs,
             ports: None,

@@ -65,6 +65,17 @@ pub enum Delivery {
     Unsaid,
 }
 
+/// How the number of a sum that is used again differs from that of a packet that is sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renewal {
+    /// `round` counts the sums of a place, cluster and `seq`, modulo 2¹⁶: what follows the last one is new.
+    Rounds,
+    /// `round` is a slot that has one sum after the other: what had another sum since is new.
+    Slots,
+    /// `seq` counts from 0 again for every tensor, and packets that are sent again say so.
+    Sequences,
+}
+
 /// What a passive observer learns from one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
