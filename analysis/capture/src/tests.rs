@@ -7,7 +7,7 @@ use pktgen_records::model::Fates;
 use pktgen_records::run::{ReceivedColumns, Records, SentColumns};
 use pktgen_registry::all;
 use pktgen_wire::pcap::{Form, Writer, WriterOptions};
-use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, set_ip_checksum, worker_ip};
 use pktgen_wire::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
 use proptest::prelude::*;
 
@@ -363,4 +363,151 @@ fn columns_of_tables_say_what_they_are() {
             assert_eq!(column.name.ends_with("_ps"), column.unit == "ps", "{what}");
         }
     }
+}
+
+/// Writes these frames, each with its time, in this order.
+fn write(path: &Path, frames: &[(i64, Vec<u8>)]) {
+    let options = WriterOptions { remainders: true, ..WriterOptions::new(Form::Pcapng) };
+    let mut writer = Writer::create(path, options).unwrap();
+    frames.iter().for_each(|(t, frame)| writer.packet(0, *t, frame, frame.len() as u32).unwrap());
+    writer.finish().unwrap();
+}
+
+/// Twenty updates of three workers, sent one after the other and received a while later.
+fn some(start: i64, way: i64) -> [Vec<(i64, Vec<u8>)>; 2] {
+    let update = |n: i64| Sent {
+        worker: (n % 3) as u32,
+        seq: (n / 3) as u32,
+        t_gen: start + n * 1000,
+        t_sent: 0,
+        arrives: None,
+    };
+    [500, 500 + way].map(|later| (0..20).map(|n| (start + n * 1000 + later, frame_of(&update(n), 1))).collect())
+}
+
+fn of_sides(dir: &Path, sides: &[Vec<(i64, Vec<u8>)>; 2]) -> Measured {
+    let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.join(name));
+    names.iter().zip(sides).for_each(|(name, frames)| write(name, frames));
+    analysed(&both(&names))
+}
+
+/// Two runs in one capture, and a worker that began anew: other generation times say that they are no copies.
+#[test]
+fn numbers_that_begin_anew_are_other_updates() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (some(0, 100), some(1_000_000, 100));
+    let sides = [0, 1].map(|side| [first[side].clone(), second[side].clone()].concat());
+    let measured = of_sides(dir.path(), &sides);
+    let of = |metric| value(&measured.lines, metric);
+    assert_eq!(
+        (of("sent"), of("represented"), of("duplicates"), of("missing")),
+        (Some(40.0), Some(40.0), Some(0.0), Some(0.0))
+    );
+    assert_eq!(of("host_latency_max"), Some(0.1), "each with its own sending");
+    assert!(measured.lines.iter().all(|line| line.metric != "numbers_missing"));
+    assert!(
+        measured.notes.iter().any(|note| note.note == "anew" && note.text.starts_with("20 ")),
+        "{:?}",
+        measured.notes
+    );
+}
+
+/// Whatever the order of a file's packets, all numbers are those of the sorted file; tables too.
+#[test]
+fn files_out_of_order_are_sorted() {
+    let dir = tempfile::tempdir().unwrap();
+    let ordered = some(0, 1700);
+    let expected = of_sides(dir.path(), &ordered);
+    let mut mixed = ordered.clone();
+    mixed[0].rotate_left(7);
+    mixed[1].reverse();
+    let found = of_sides(dir.path(), &mixed);
+    // What else the lines say is how many packets were out of order.
+    let told = |measured: &Measured| -> Vec<Line> {
+        let is_count = |line: &&Line| line.labels.get("kind").is_none_or(|kind| kind.to_string() != "unordered");
+        measured.lines.iter().filter(is_count).cloned().collect()
+    };
+    assert!(told(&found) == told(&expected) && found.lines.len() == expected.lines.len() + 2);
+    assert_eq!(found.notes.iter().filter(|note| note.note == "unordered").count(), 2);
+    let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.path().join(name));
+    let tables = TablesPlan { dir: dir.path().join("tables"), run: "run".into(), form: TableForm::Parquet };
+    let kept = analysed(&CapturePlan { tables: Some(tables), ..both(&names) });
+    let again = analyze_tables(&dir.path().join("tables"), all().protocols.formats, false, false).unwrap();
+    assert!(told(&kept) == told(&expected) && told(&again) == told(&expected));
+    // Too many to be put in order: no ages and latencies.
+    let small = analysed(&CapturePlan { memory: 10, ..both(&names) });
+    assert!(small.lines.iter().all(|line| !line.metric.starts_with("aom") && !line.metric.starts_with("host_latency")));
+    assert_eq!(value(&small.lines, "represented"), Some(20.0));
+}
+
+/// A clock that is behind makes latencies below zero: left out, the rest would look right.
+#[test]
+fn latencies_below_zero_are_counted_and_invalid() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sides = some(0, 3000);
+    sides[1].iter_mut().for_each(|(t, _)| *t -= 3200);
+    sides[1][19].0 += 9000;
+    let measured = of_sides(dir.path(), &sides);
+    let of = |metric| value(&measured.lines, metric).unwrap();
+    assert!((of("host_latency_mean") - (-0.2 * 19.0 + 8.8) / 20.0).abs() < 1e-9, "{}", of("host_latency_mean"));
+    assert_eq!(of("host_latency_max"), 8.8);
+    let invalid =
+        |note: &&Note| note.note == "invalid" && note.text.contains("19 packets arrived before they were sent");
+    assert!(measured.notes.iter().any(|note| invalid(&note)), "{:?}", measured.notes);
+}
+
+/// Transmissions of one update are one update; of a device that forwards every one that did not come is lost.
+#[test]
+fn updates_are_counted_once_however_often_they_are_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sides = some(0, 100);
+    let again = |frames: &[(i64, Vec<u8>)], which: &[usize]| -> Vec<(i64, Vec<u8>)> {
+        which
+            .iter()
+            .map(|n| {
+                let (t, mut frame) = frames[*n].clone();
+                let header = Header { attempt: 1, ..Header::peek(&frame[HEAD..]).unwrap() };
+                header.emit_update(&mut frame[HEAD..]);
+                (t + 50_000, frame)
+            })
+            .collect()
+    };
+    let (sent, received) = (again(&sides[0], &[3, 4, 5]), again(&sides[1], &[4, 5]));
+    sides[1].retain(|(t, _)| *t != 3600 && *t != 5600);
+    sides[0].extend(sent);
+    sides[1].extend(received);
+    let measured = of_sides(dir.path(), &sides);
+    let of = |metric| value(&measured.lines, metric);
+    assert_eq!(
+        (of("sent"), of("retransmissions"), of("represented"), of("missing")),
+        (Some(23.0), Some(3.0), Some(19.0), Some(1.0))
+    );
+    let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.path().join(name));
+    let forwards = analysed(&CapturePlan { forwards: true, ..both(&names) });
+    assert_eq!(value(&forwards.lines, "dropped"), Some(3.0));
+}
+
+/// What could not be read may be what is missing: cut in its header, or two datagrams that the host joined.
+#[test]
+fn what_could_not_be_read_is_not_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let sides = some(0, 100);
+    let missing = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut sides = sides.clone();
+        change(&mut sides[1][4].1);
+        let measured = of_sides(dir.path(), &sides);
+        assert_eq!(value(&measured.lines, "represented"), Some(19.0));
+        assert!(measured.notes.iter().any(|note| note.note == "not_counted"), "{:?}", measured.notes);
+        ["missing", "missing_share", "numbers_missing"].map(|metric| value(&measured.lines, metric))
+    };
+    assert_eq!(missing(&|frame| frame.truncate(HEAD + 4)), [None; 3]);
+    let joined = |frame: &mut Vec<u8>| {
+        let second = frame[HEAD..].to_vec();
+        frame.extend(second);
+        let len = frame.len() as u16;
+        frame[16..18].copy_from_slice(&(len - 14).to_be_bytes());
+        frame[38..40].copy_from_slice(&(len - 34).to_be_bytes());
+        set_ip_checksum(frame);
+    };
+    assert_eq!(missing(&joined), [None; 3]);
 }

@@ -16,6 +16,8 @@ use crate::support::bench;
 use crate::support::netns::Net;
 use crate::support::wired::{manifest, pktgen, said};
 use pktgen_testing::{Need, eventually, skip};
+use pktgen_wire::pcap::Reader;
+use pktgen_wire::wire::frame::{Checksums, checksums};
 use serde_json::json;
 
 /// A network for the host's ends, and an experiment in a folder of its own, where its device is started.
@@ -148,6 +150,31 @@ fn a_forwarder_is_ready_when_a_marked_frame_comes_out() {
     assert!(said(&output).contains("declared to forward"), "{}", said(&output));
     assert!(manifest["host"]["device.ready"].as_str().is_some_and(|text| text.contains("marked frames")), "{manifest}");
     assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// What a device sends by the kernel's sockets has its UDP checksum, as on a cable: a veth leaves it to whoever is behind. What is none of the
+/// run's keeps coming, and the run ends all the same.
+#[test]
+fn datagrams_of_sockets_have_their_checksums() {
+    const SENDS: &str = "ip addr add 10.20.255.254/24 dev e1; (while sleep 0.05; do \
+                         ip neigh replace 10.20.255.1 lladdr 02:20:0a:14:ff:01 dev e1; \
+                         bash -c 'echo from a socket > /dev/udp/10.20.255.1/9'; done) &";
+    let Some(bench) = script("launchsockets", &format!("{SENDS} {FORWARD}"), "") else { return };
+    let set = [&DECLARED[..], &["transport.tap=tap.pcapng", "transport.linger=1s"]].concat();
+    let output = bench.replay(&set);
+    let manifest = manifest(&bench.out());
+    let notes = manifest["validity"]["notes"].to_string();
+    assert!(!notes.contains("checksums_"), "{notes} {}", said(&output));
+    let mut reader = Reader::open(&bench.out().join("tap-server.pcapng")).expect("a tap");
+    let mut found = 0;
+    while let Some(packet) = reader.next().expect("a packet") {
+        if packet.bytes.windows(13).any(|bytes| bytes == b"from a socket") {
+            let written = &packet.bytes[40..42];
+            assert!(checksums(packet.bytes) == Checksums::Fit && written != [0, 0], "{written:02x?}");
+            found += 1;
+        }
+    }
+    assert!(found > 0, "no datagram of the socket came: {}", said(&output));
 }
 
 #[test]

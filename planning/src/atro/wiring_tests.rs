@@ -286,3 +286,25 @@ fn loops_are_refused() {
     let why = validate(plan, &cluster(3, 3, 4, 3), 2).unwrap_err();
     assert!(why.contains("loop"), "{why}");
 }
+
+/// A switch more that may aggregate is no reason to use more cables at the same rate (ATRO §III-C).
+#[test]
+fn more_aggregators_take_no_more_cables() {
+    for (switches, ports) in [(3, 3), (4, 4), (5, 5), (6, 4), (8, 6), (20, 24)] {
+        for workers in (1..=switches * (ports - 1)).step_by(if switches > 8 { 22 } else { 1 }) {
+            let mut before: Option<Wiring> = None;
+            for aggregators in 0..=switches.min(6) {
+                let cluster = Cluster { switches, aggregators, ports, capacity_bps: 100_000_000_000, layers: 16 };
+                let Ok(wiring) = wire(&cluster, workers, &[]) else { continue };
+                if let Some(before) = before.filter(|before| before.rate_bps == wiring.rate_bps) {
+                    let (fewer, more) = (before.plan.links.len(), wiring.plan.links.len());
+                    assert!(
+                        more <= fewer,
+                        "{switches} switches of {ports} ports, {aggregators} aggregators, {workers} workers: {more} > {fewer}"
+                    );
+                }
+                before = Some(wiring);
+            }
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pktgen_core::{Error, Result};
+use pktgen_engine::clause::LONGER;
 
 use super::ready::{Readiness, await_ready};
 use super::session::Launched;
@@ -60,7 +61,8 @@ impl LaunchedDevice {
         let (Some(launch), Some(hardware)) = (&spec.launch, &spec.hardware) else { return Ok(None) };
         let transport: &TransportPlan = &spec.transport;
         let cables = launch.cables(transport)?;
-        let mtu = transport.wire_bytes(frame_bytes).saturating_sub(ETHERNET) as u32;
+        // Clauses of certificates send longer frames than the experiment.
+        let mtu = (transport.wire_bytes(frame_bytes) + LONGER).saturating_sub(ETHERNET) as u32;
         let session = Launched::start(launch, &cables, mtu.max(MTU_MIN))?;
         if !launch.tables.is_empty()
             && let Err(why) = session.run("target.launch.tables", &launch.tables)?

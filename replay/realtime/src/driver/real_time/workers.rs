@@ -295,17 +295,18 @@ impl<'a> WorkersRole<'a> {
     fn hear(&mut self, shared: &Shared, stopped: bool) -> Result<usize> {
         let (pool, batch, host, facts) = (&mut self.pool, &mut self.batch, &mut self.host, &self.facts);
         let (acks, beside) = (&mut self.acks, &mut self.beside_received);
-        let Found { frames: heard, .. } =
-            self.wire.receive(BURST, &mut |arrival| match admit(arrival.bytes, pool, facts) {
-                Some(frame) => {
-                    *beside = Beside::of(arrival.len, usize::from(frame.len));
-                    if is_ack(pool.payload(&frame)) {
-                        acks.count(arrival.bytes);
-                    }
-                    batch.push(frame);
+        let _: Found = self.wire.receive(BURST, &mut |arrival| match admit(arrival.bytes, pool, facts) {
+            Some(frame) => {
+                *beside = Beside::of(arrival.len, usize::from(frame.len));
+                if is_ack(pool.payload(&frame)) {
+                    acks.count(arrival.bytes);
                 }
-                None => host.foreign += strangers(arrival.bytes),
-            })?;
+                batch.push(frame);
+            }
+            None => host.foreign += strangers(arrival.bytes),
+        })?;
+        // A run does not wait for what others send.
+        let heard = self.batch.len();
         if heard > 0 {
             // Read after they were found, so that nothing is received before it was sent; and what was due before they were
             // received is decided without them.
