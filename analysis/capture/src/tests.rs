@@ -424,7 +424,7 @@ fn files_out_of_order_are_sorted() {
     let found = of_sides(dir.path(), &mixed);
     // What else the lines say is how many packets were out of order.
     let told = |measured: &Measured| -> Vec<Line> {
-        let is_count = |line: &&Line| line.labels.get("kind").is_none_or(|kind| kind.to_string() != "unordered");
+        let is_count = |line: &&Line| line.labels.get("kind").is_none_or(|kind| kind != "unordered");
         measured.lines.iter().filter(is_count).cloned().collect()
     };
     assert!(told(&found) == told(&expected) && found.lines.len() == expected.lines.len() + 2);
