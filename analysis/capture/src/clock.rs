@@ -191,11 +191,14 @@ fn first_of(plan: &CapturePlan, side: Side) -> Result<Option<First>> {
     Ok(Some(First { noted, anchor: first.map(|first| inputs[0].anchor_for(first)) }))
 }
 
-/// Updates and acknowledgements by worker and number, with the time at which a side had them.
+/// When packets were seen, in ps: by worker, number and attempt.
+type Stamps = HashMap<(u32, u32, u8), i128>;
+
+/// Updates and acknowledgements, with the time at which a side had them.
 #[derive(Default)]
 struct Seen {
-    updates: HashMap<(u32, u32, u8), i128>,
-    acks: HashMap<(u32, u32, u8), i128>,
+    updates: Stamps,
+    acks: Stamps,
 }
 
 fn look_at(plan: &CapturePlan, side: Side) -> Result<Seen> {
@@ -226,7 +229,7 @@ fn estimate(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Re
 
 fn bounded(sender: &Seen, server: &Seen) -> Relation {
     // What was sent when, and by how much later it was seen at the server; acknowledgements by how much earlier, at least.
-    let differences = |of: fn(&Seen) -> &HashMap<(u32, u32, u8), i128>| -> Vec<(i128, i128)> {
+    let differences = |of: fn(&Seen) -> &Stamps| -> Vec<(i128, i128)> {
         of(sender).iter().filter_map(|(id, at)| of(server).get(id).map(|other| (*at, other - at))).collect()
     };
     let (up, down) = (differences(|seen| &seen.updates), differences(|seen| &seen.acks));

@@ -503,9 +503,24 @@ fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
     notes
 }
 
+/// What arrived before it was sent, by more than times are exact to.
+fn note_of_times(facts: &Facts, totals: &Totals) -> Option<Note> {
+    let exact = facts.inputs.iter().map(|input| input.tally.resolution_ps).max().unwrap_or(0);
+    let exact = i64::try_from(exact).unwrap_or(i64::MAX).saturating_add(clocks_error(facts.clocks));
+    (totals.backwards > 0 && facts.clocks.comparable() && totals.backwards_ps > exact).then(|| {
+        let most = show("ns", totals.backwards_ps as f64 / 1000.0);
+        let count = totals.backwards;
+        let text = format!(
+            "{count} packets arrived before they were sent, by up to {most}: the clocks do not agree (--offset)"
+        );
+        Note { note: "invalid", text }
+    })
+}
+
 fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     let [sender, server] = facts.sides;
     let mut notes = notes_of_files(facts.inputs);
+    notes.extend(note_of_times(facts, totals));
     let ours: u64 = totals.kinds.iter().flatten().flatten().sum();
     let found: u64 = Side::ALL.iter().map(|side| totals.found(*side)).sum();
     notes.extend(notes_of_sides(facts, totals));
@@ -542,12 +557,16 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     if ours > 0 && server && !sender {
         let numbered = totals.ageless == 0 && known.deliveries == Deliveries::Counted;
         say("sender_not_seen", if numbered { NO_SENDER } else { NOTHING_SENT }.to_owned());
-    } else if totals.found(Side::Server) > 0 && known.deliveries == Deliveries::Counted && !facts.forwards {
+    } else if ours > 0
+        && sender
+        && totals.found(Side::Server) > 0
+        && known.deliveries == Deliveries::Counted
+        && !facts.forwards
+    {
         say("fates_unknown", NO_FATES.to_owned());
     }
     if server && known.deliveries == Deliveries::Counted {
-        let (held, sent, numbered) = (totals.represented, totals.sent, known.numbered);
-        let sent = if sender { totals.sent_updates } else { sent };
+        let (held, sent, numbered) = (totals.represented, totals.sent_updates, known.numbered);
         if sender && held > sent {
             say(
                 "senders_incomplete",
@@ -564,18 +583,6 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
                 ),
             );
         }
-    }
-    let exact = facts.inputs.iter().map(|input| input.tally.resolution_ps).max().unwrap_or(0);
-    let exact = i64::try_from(exact).unwrap_or(i64::MAX).saturating_add(clocks_error(facts.clocks));
-    if totals.backwards > 0 && facts.clocks.comparable() && totals.backwards_ps > exact {
-        say(
-            "invalid",
-            format!(
-                "{} packets arrived before they were sent, by up to {}: the clocks do not agree (--offset)",
-                totals.backwards,
-                show("ns", totals.backwards_ps as f64 / 1000.0)
-            ),
-        );
     }
     if totals.unseen > 0 && !known.latency.is_empty() {
         say("unseen", format!("{} packets arrived whose sending was not captured", totals.unseen));

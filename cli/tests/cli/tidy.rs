@@ -89,7 +89,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     (
         "replay/realtime/src/transport/middleware",
         "MIDDLEWARE",
-        &["fault_tests", "filter", "lane", "plan", "readdress_tests", "testing", "wrapping_tests"],
+        &["checksum", "fault_tests", "filter", "lane", "plan", "readdress_tests", "testing", "wrapping_tests"],
     ),
     (
         "replay/doctor/src",

@@ -58,6 +58,14 @@ pub(crate) struct RunOrder<'a> {
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
+impl RunOrder<'_> {
+    /// A wire at which checksums are read, where what comes is of a device of others.
+    fn read_by(&self, wire: Box<dyn Wire>, checksums: &Arc<ChecksumTally>) -> Box<dyn Wire> {
+        let of_others = !self.roles.device && self.plan.kind.capabilities().heads;
+        if of_others { checked(wire, checksums.clone()) } else { wire }
+    }
+}
+
 /// What a process needs of its host for its roles: got before anything of the run is written.
 pub(crate) struct OpenedRoles {
     node: NodeId,
@@ -273,11 +281,7 @@ impl<'a> RunRoles<'a> {
         let site =
             Site { clock: clock.clone(), seed: facts.seed, frame_max, folder: dir.path(), traffic, outer, dialect };
         let checksums = Arc::new(ChecksumTally::default());
-        let device_of_others = !order.roles.device && order.plan.kind.capabilities().heads;
-        let wrap = |end, wire| {
-            let wire = if device_of_others { checked(wire, checksums.clone()) } else { wire };
-            middleware::wrap(&order.plan.middleware, end, &site, wire)
-        };
+        let wrap = |end, wire| middleware::wrap(&order.plan.middleware, end, &site, order.read_by(wire, &checksums));
         let Wrapped { lanes, modes, mut wires } = Wrapped::new(&ends, wires, wrap, frame_max)?;
         let mut wire = || wires.next().ok_or_else(|| Error::Invalid("a wire is missing; please report this".into()));
         let sides = dir.sides()?;
