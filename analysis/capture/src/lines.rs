@@ -102,6 +102,13 @@ pub(super) struct Facts<'a> {
 }
 
 impl Facts<'_> {
+    /// Whether the server's captures say what arrived. One in which nothing is of a known format may be of another place; an empty one says
+    /// that nothing came.
+    fn tells_of_server(&self, totals: &Totals) -> bool {
+        let of_server = self.inputs.iter().filter(|input| input.side == Side::Server);
+        totals.found(Side::Server) > 0 || of_server.map(|input| input.tally.packets).sum::<u64>() == 0
+    }
+
     /// Packets of a side that may hold updates and could not be read.
     fn unread(&self, side: Side) -> u64 {
         self.inputs.iter().filter(|input| input.side == side).map(|input| input.tally.unread()).sum()
@@ -112,8 +119,7 @@ impl Facts<'_> {
 pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
     let [sender, given] = facts.sides;
     let clocks = facts.clocks;
-    // A capture in which nothing is of a known format may be of another place.
-    let seen = given && meter.totals.found(Side::Server) > 0;
+    let seen = given && facts.tells_of_server(&meter.totals);
     meter.count_contributors();
     let (merged, numbered) = (meter.has_merged(), meter.numbered());
     let (totals, latency_ps, [clusters, workers]) = meter.finish()?;
@@ -306,7 +312,7 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
     let updates = |metric, n: f64| Line::new(metric, UPDATES, n);
     let share = |part: f64, whole: u64| (whole > 0).then(|| part / whole as f64);
     let [sender, given] = facts.sides;
-    let server = given && totals.found(Side::Server) > 0;
+    let server = given && facts.tells_of_server(totals);
     if sender {
         out.push(updates("sent", totals.sent as f64));
         out.push(updates("retransmissions", totals.resent as f64));
@@ -503,6 +509,17 @@ fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
     notes
 }
 
+/// Why there are no ages.
+fn why_no_ages(facts: &Facts, totals: &Totals, deliveries: Deliveries) -> &'static str {
+    match (totals.ageless > 0 || deliveries != Deliveries::Counted, facts.clocks.comparable()) {
+        _ if !facts.tells_of_server(totals) => "no packet at the server is of a known format",
+        _ if facts.inputs.iter().any(InputFacts::is_unordered) => "packets are not in the order of time",
+        (true, _) => "these formats carry no generation time",
+        (false, true) => "no update arrived",
+        (false, false) => "the clocks are not known to agree",
+    }
+}
+
 /// What arrived before it was sent, by more than times are exact to.
 fn note_of_times(facts: &Facts, totals: &Totals) -> Option<Note> {
     let exact = facts.inputs.iter().map(|input| input.tally.resolution_ps).max().unwrap_or(0);
@@ -535,15 +552,7 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
         say("clocks", facts.clocks.about());
     }
     if ours > 0 && server && !known.aged {
-        let comparable = facts.clocks.comparable();
-        let why = match (totals.ageless > 0 || known.deliveries != Deliveries::Counted, comparable) {
-            _ if totals.found(Side::Server) == 0 => "no packet at the server is of a known format",
-            _ if facts.inputs.iter().any(InputFacts::is_unordered) => "packets are not in the order of time",
-            (true, _) => "these formats carry no generation time",
-            (false, true) => "no update arrived",
-            (false, false) => "the clocks are not known to agree",
-        };
-        say("age_of_model_not_defined", format!("no Age-of-Model: {why}"));
+        say("age_of_model_not_defined", format!("no Age-of-Model: {}", why_no_ages(facts, totals, known.deliveries)));
     }
     if let (true, Deliveries::Uncounted(why) | Deliveries::Unknown(why)) = (server, known.deliveries) {
         say("deliveries_unknown", why.text(totals));
