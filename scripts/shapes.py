@@ -26,6 +26,16 @@ def tally(answers):
     return bool(answers) and all(answers), f"at {sum(answers)} of {len(answers)} points"
 
 
+def said(words, question):
+    """A question that is asked in several ways: its answer says which."""
+
+    def asked(rows):
+        holds, ours = question(rows)
+        return holds, f"{ours}, {words}"
+
+    return asked
+
+
 def curves_of(rows, variant, axis, metric):
     """A metric along an axis, from its largest value to its least, for each group of the other labels."""
     found = groups(rows, axis, lambda labels: labels.get("variant") == variant).values()
@@ -517,13 +527,13 @@ SHAPES = {
     "libra/figure16/oa-above-se": [("libra/figure16", more_for_oa)],
     "libra/figure17/grows": [("libra/figure17", delay_grows)],
     "libra/table2/integer/r2/low": [
-        ("libra/table2", below("sum_precision_mean", "Integer", "Tables", [("study.data", ("uniform",))])),
-        ("libra/table2", below("sum_precision_exp_mean", "Integer", "Tables", [("study.data", ("bits",))])),
+        ("libra/table2", said("uniform numbers", below("sum_precision_mean", "Integer", "Tables", [("study.data", ("uniform",))]))),
+        ("libra/table2", said("random bits", below("sum_precision_exp_mean", "Integer", "Tables", [("study.data", ("bits",))]))),
     ],
     "trio/figure13/pool": [("trio/figure13", same_with_twice_the_pool)],
     "trio/figure13/trio-ideal": [("trio/figure13", near_ideal)],
     "trio/figure15/plateau": [("trio/figure15", plateau(" fitted")), ("trio/figure15", plateau(""))],
-    "trio/figure15/larger": [("trio/figure15", larger(" fitted")), ("trio/figure15", larger(""))],
+    "trio/figure15/larger": [("trio/figure15", said("fitted", larger(" fitted"))), ("trio/figure15", said("as built", larger("")))],
     "trio/figure16/latency": [("trio/figure16", latency_grows)],
     "trio/figure16/window": [("trio/figure16", window_4096)],
     "libra/figure12/best": [("libra/figure12", libra_best)],
@@ -536,7 +546,10 @@ SHAPES = {
     "soar/figure6/power-law/second": [("soar/figure6", best(["Max"], 1, lambda labels: labels["study.loads"] == "power_law"))],
     "soar/figure6/uniform/second": [("soar/figure6", best(["Level"], 1, lambda labels: labels["study.loads"] == "uniform"))],
     # The sentence is of benefits: of the saving. The utilisation itself rises most elsewhere.
-    "soar/figure6/top": [("soar/figure6", top_suffers_most(lambda before, after: 1 - (1 - after) / (1 - before))), ("soar/figure6", top_suffers_most(lambda before, after: after - before))],
+    "soar/figure6/top": [
+        ("soar/figure6", said("of the saving", top_suffers_most(lambda before, after: 1 - (1 - after) / (1 - before)))),
+        ("soar/figure6", said("of the utilisation", top_suffers_most(lambda before, after: after - before))),
+    ],
     "soar/figure7/best": [("soar/figure7", best(["SOAR"], 0))],
     "soar/figure7/workloads": [("soar/figure7", steps("study.workloads", ["SOAR", *RIVALS], True, TOP_ROW))],
     "soar/figure7/rates": [("soar/figure7", lead_by_rates)],
@@ -544,8 +557,8 @@ SHAPES = {
     "soar/figure7/constant/second": [("soar/figure7", best(["Level", "Top"], 1, lambda labels: labels["study.rates"] == "constant"))],
     "soar/figure7/capacity/most": [("soar/figure7", steps("study.capacity", ["SOAR", "Max", "Level"], False, BOTTOM_ROW))],
     "soar/figure7/capacity/top": [
-        ("soar/figure7", steps("study.capacity", ["Top"], True, lambda labels: BOTTOM_ROW(labels) and number(labels["study.capacity"]) >= 16)),
-        ("soar/figure7", steps("study.capacity", ["Top"], True, BOTTOM_ROW)),
+        ("soar/figure7", said("capacities from 16 on", steps("study.capacity", ["Top"], True, lambda labels: BOTTOM_ROW(labels) and number(labels["study.capacity"]) >= 16))),
+        ("soar/figure7", said("all capacities", steps("study.capacity", ["Top"], True, BOTTOM_ROW))),
     ],
     "soar/figure7/small": [("soar/figure7", lead_of_small)],
     "soar/theorem/time": [("soar/figure8", growth("as printed", lambda factor: factor <= 4.4, "k"))],

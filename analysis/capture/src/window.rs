@@ -60,13 +60,15 @@ impl Window {
             // Only numbers that begin anew are so old and of the newest update.
             (self.next, self.bits, anew) = (seq + 1, [0; WORDS], true);
         }
-        if self.marks.is_empty() {
-            self.marks = vec![0; SPAN as usize];
+        // Most workers of many send little.
+        let place = seq as usize % SPAN as usize;
+        if place >= self.marks.len() {
+            self.marks.resize((place + 1).next_power_of_two(), 0);
         }
         let (word, bit) = ((seq / 64) as usize % WORDS, 1u64 << (seq % 64));
         let before = self.bits[word] & bit != 0;
         self.bits[word] |= bit;
-        let own = &mut self.marks[seq as usize % SPAN as usize];
+        let own = &mut self.marks[place];
         let known = match before {
             true if *own == mark.digest => Known::Again,
             true => Known::Anew,

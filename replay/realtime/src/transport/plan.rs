@@ -161,7 +161,7 @@ settings! {
         late: Late = "catch_up";
         /// Lateness above which a frame counts as late.
         late_limit: Span = "1ms" in spans(0..);
-        /// Time for which roles continue after the last frame.
+        /// Time for which roles continue after the last frame of the run.
         linger: Span = "200ms" in spans(0..);
         /// Interfaces of the ends: workers, device, server.
         interfaces: Vec<String> = [];
