@@ -23,6 +23,8 @@ use super::{Event, Side};
 const NOBODY: u8 = u8::MAX;
 /// Says in [`Event::format`] that it is background traffic.
 pub(crate) const BACKGROUND: u8 = u8::MAX - 1;
+/// Events that are looked at at a time.
+const SCANNED: usize = 1024;
 /// UDP port of background traffic, and where it comes from.
 const DISCARD: u16 = 9;
 const BACKGROUND_NET: u32 = 0xc613_0000;
@@ -262,8 +264,20 @@ impl Input {
         self.decoder.tally.unordered > 0 && self.ahead.0.is_empty() && !self.decoder.tally.disordered
     }
 
-    /// Puts its events in the order of time, unless they are more than `most`.
-    pub(crate) fn sort(&mut self, most: usize) {
+    /// Reads it up to the first packet that is earlier than the one before; whether there is one.
+    pub(crate) fn lacks_order(mut self) -> bool {
+        let mut events = Vec::new();
+        loop {
+            events.clear();
+            self.fill(&mut events, SCANNED);
+            if events.is_empty() || self.is_unordered() {
+                return self.is_unordered();
+            }
+        }
+    }
+
+    /// Puts its events in the order of time, unless they are more than `most`. Returns how many are held.
+    pub(crate) fn sort(&mut self, most: usize) -> usize {
         let mut events = Vec::new();
         self.fill(&mut events, most.saturating_add(1));
         self.decoder.tally.disordered = events.len() > most;
@@ -271,6 +285,7 @@ impl Input {
             events.sort_by_key(|event| event.t);
         }
         self.ahead = (events, 0);
+        self.ahead.0.len().min(most)
     }
 
     /// Appends the next events until there are `most`; fewer at the end, or where the file is damaged.

@@ -27,7 +27,6 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::record::digest::Verified;
@@ -172,34 +171,44 @@ pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) 
     }
     let notes = plan.verify()?;
     let clocks = Clocks::find(plan, progress)?;
-    let mut unordered = BTreeSet::new();
-    loop {
-        match analyze_in_order(plan, &clocks, &unordered, progress)? {
-            Ok(mut measured) => {
-                measured.notes.extend(notes);
-                return Ok(measured);
-            }
-            Err(input) => unordered.insert(input),
-        };
-    }
+    let measured = match analyze_in_order(plan, &clocks, opened(plan, &clocks)?, progress)? {
+        Some(measured) => Some(measured),
+        // Most captures are in order, so it is looked at only here.
+        None => analyze_in_order(plan, &clocks, sorted(plan, &clocks, progress)?, progress)?,
+    };
+    let mut measured = measured.ok_or_else(|| Error::Invalid("a capture is another than a moment before".into()))?;
+    measured.notes.extend(notes);
+    Ok(measured)
 }
 
-/// The same where the files with these numbers are put in the order of time first; the number of another that would have to be, if there is
-/// one.
+/// All files, with times that count from the clocks' anchors.
+fn opened(plan: &CapturePlan, clocks: &Clocks) -> Result<Vec<Input>> {
+    let mut inputs = plan.open(Side::Server)?;
+    inputs.extend(plan.open(Side::Sender)?);
+    inputs.iter_mut().for_each(|input| input.use_clocks(clocks));
+    Ok(inputs)
+}
+
+/// The same, each in the order of time, as far as memory goes.
+fn sorted(plan: &CapturePlan, clocks: &Clocks, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<Input>> {
+    progress(0, 0);
+    let mut inputs = opened(plan, clocks)?;
+    let mut room = plan.memory / size_of::<Event>();
+    for (input, scanned) in inputs.iter_mut().zip(opened(plan, clocks)?) {
+        if scanned.lacks_order() {
+            room -= input.sort(room);
+        }
+    }
+    Ok(inputs)
+}
+
+/// Adds up files, unless one is not in the order of time.
 fn analyze_in_order(
     plan: &CapturePlan,
     clocks: &Clocks,
-    unordered: &BTreeSet<usize>,
+    inputs: Vec<Input>,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<std::result::Result<Measured, usize>> {
-    let mut inputs = plan.open(Side::Server)?;
-    inputs.extend(plan.open(Side::Sender)?);
-    for (number, input) in inputs.iter_mut().enumerate() {
-        input.use_clocks(clocks);
-        if unordered.contains(&number) {
-            input.sort(plan.memory / size_of::<Event>());
-        }
-    }
+) -> Result<Option<Measured>> {
     let total: u64 = inputs.iter().filter_map(Input::file_bytes).sum();
     let mut merge = Merge::new(inputs);
     let mut meter = Meter::new(plan.formats, !plan.sender.is_empty(), plan.memory);
@@ -208,11 +217,9 @@ fn analyze_in_order(
     let mut batch = Vec::new();
     loop {
         merge.next(&mut batch);
-        if let Some(input) = merge.unordered() {
-            if let Some(tables) = tables {
-                tables.discard()?;
-            }
-            return Ok(Err(input));
+        if merge.is_unordered() {
+            tables.map_or(Ok(()), Tables::discard)?;
+            return Ok(None);
         }
         if batch.is_empty() {
             break;
@@ -244,5 +251,5 @@ fn analyze_in_order(
         clocks,
         inputs: &inputs,
     };
-    lines::measured(&facts, meter).map(Ok)
+    lines::measured(&facts, meter).map(Some)
 }

@@ -111,7 +111,8 @@ impl Facts<'_> {
 
     /// Packets of a side that may hold updates and could not be read.
     fn unread(&self, side: Side) -> u64 {
-        self.inputs.iter().filter(|input| input.side == side).map(|input| input.tally.unread()).sum()
+        let of_side = self.inputs.iter().filter(|input| input.side == side);
+        of_side.map(|input| input.tally.unread() + u64::from(input.damage.is_some())).sum()
     }
 }
 

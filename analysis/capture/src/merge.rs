@@ -51,9 +51,9 @@ impl Merge {
         first.map(|(_, _, i)| i)
     }
 
-    /// Number of a file whose packets are not in the order of time.
-    pub(super) fn unordered(&self) -> Option<usize> {
-        self.inputs.iter().position(Input::is_unordered)
+    /// Whether packets of a file were not in the order of time.
+    pub(super) fn is_unordered(&self) -> bool {
+        self.inputs.iter().any(Input::is_unordered)
     }
 
     pub(super) fn bytes_read(&self) -> u64 {
