@@ -90,7 +90,7 @@ fn atro_wires_the_papers_clusters() {
     let chosen = object(at, &[&cluster[..], &["--rates", "40Gbps,25Gbps,60Gbps"]].concat());
     assert_eq!((&chosen["rate_bps"], &chosen["bound_bps"]), (&json!(40_000_000_000u64), &json!(40_000_000_000u64)));
     let text = pktgen(at, &[&["place"], &cluster[..], &["--svg", "a.svg", "--dot", "a.dot"]].concat());
-    assert!(String::from_utf8_lossy(&text.stdout).starts_with("rate 50Gbps, the most that any wiring has\n"));
+    assert!(String::from_utf8_lossy(&text.stdout).starts_with("rate 50 Gbit/s, the most that any wiring has\n"));
     assert_eq!(fs::read_to_string(at.join("a.svg")).expect("a picture").matches("class=\"aggregator\"").count(), 4);
 }
 
