@@ -3,7 +3,7 @@
 use super::BASE;
 use super::switch::{Answer, Push, Switch, bytes_of, told, with_switch};
 use crate::format::{HEADER, HOT_PAIR, HOT_PAIRS, Header, Kind, PORT, WORKER_PORT};
-use pktgen_engine::clause::{Clause, ClauseBreach, ProbeFrame, ProbeResult, ProbeStop, checks};
+use pktgen_engine::clause::{Clause, ClauseBreach, ProbeFrame, ProbeGround, ProbeResult, checks};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, worker_ip};
 
 const ORACLE: &str = "no ack and no other packet to a worker; the sums of the right pushes";
@@ -43,6 +43,30 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "the cold packets at the server's port, payload and addresses as they came; the sums of the hot ones",
         repeats: 3,
         probe: |probe| with_switch(probe, cold),
+        ..BASE
+    },
+    Clause {
+        id: "libra-back",
+        title: "what the server sends to workers passes",
+        rule: "Cold acknowledgements and results of the parameter server go to their worker as they came (§3.1).",
+        precondition: "synchronous training of three iterations or more, a server",
+        exempt: no_server,
+        stimulus: "a push of each worker; 24 packets of the server to workers: cold acks, and cold results of up to 18 pairs; ends",
+        oracle: "each packet at the port of its worker, payload and addresses as they came, and nothing else",
+        repeats: 3,
+        probe: |probe| with_switch(probe, back),
+        ..BASE
+    },
+    Clause {
+        id: "libra-kept",
+        title: "hot packets end at the device",
+        rule: "Hot pushes, ends and acks are for the device: none of them reaches the server (§3.1, docs/libra.md).",
+        precondition: "synchronous training of three iterations or more, a server",
+        exempt: no_server,
+        stimulus: "pushes of all workers, some of them resent; ends; acks of the results",
+        oracle: "no frame at the server's port",
+        repeats: 2,
+        probe: |probe| with_switch(probe, kept),
         ..BASE
     },
     Clause {
@@ -116,6 +140,11 @@ pub(super) static CLAUSES: &[Clause] = &[
         ..BASE
     },
 ];
+
+/// Why nothing passes to a server.
+fn no_server(ground: &ProbeGround) -> Option<String> {
+    super::unfit(ground).or_else(|| ground.server.is_none().then(|| "there is no server".to_owned()))
+}
 
 /// Frames that must be without effect, of a worker.
 type Make = fn(&mut Switch, usize) -> Vec<Vec<u8>>;
@@ -243,40 +272,85 @@ fn at_own_ports(switch: &Switch, results: &[Answer]) -> ProbeResult<()> {
     }
 }
 
+/// Packets of one clause that pass: a fault in one of twenty shows.
+const PASSING: usize = 24;
+
 fn cold(switch: &mut Switch) -> ProbeResult<()> {
     let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
     switch.acked(&sent)?;
-    let Some(server) = switch.probe.ground.server else {
-        return Err(ProbeStop::Undecidable("there is no server".into()));
-    };
-    // 24 bytes are three hot pairs, and two cold ones.
-    for bytes in [24, 12, 12 * (1 + switch.probe.below(HOT_PAIRS))] {
+    let server = switch.probe.ground.server.unwrap_or_default();
+    for number in 0..PASSING {
+        // 24 bytes are three hot pairs, and two cold ones.
+        let bytes = if number % 2 == 0 { 24 } else { 12 * (1 + switch.probe.below(HOT_PAIRS)) };
         let rank = switch.probe.below(switch.workers.len());
-        let header =
-            Header { kind: Kind::Push, attempt: 0, job: switch.job as u8, seq: (switch.probe.bits() % 1024) * 2 + 1 };
+        let header = Header { kind: Kind::Push, attempt: 0, job: switch.job as u8, seq: cold_number(switch) };
         let rest: Vec<u8> = (0..bytes).map(|_| switch.probe.bits() as u8).collect();
         let frame = switch.frame(rank, &header, &rest);
         switch.send_frame(rank, &frame)?;
-        let came = switch.probe.expect(|frames| !frames.is_empty())?;
-        // Ethernet addresses and the time to live may be those of a router.
-        let alike = |left: &ProbeFrame| {
-            let len = HEAD + HEADER + bytes;
-            left.port == server && left.bytes.len() >= len && left.bytes[26..len] == frame[26..len]
-        };
-        if !matches!(&came[..], [left] if alike(left)) {
-            let observed = match came.first() {
-                None => "none".to_owned(),
-                Some(left) => {
-                    format!("{} frames, the first of {} bytes at port {}", came.len(), left.bytes.len(), left.port)
-                }
-            };
-            return Err(ClauseBreach::stop(
-                format!("a cold push of {} bytes", frame.len()),
-                format!("as it came, at port {server}"),
-                observed,
-            ));
-        }
+        passes(switch, "a cold push", &frame[..HEAD + HEADER + bytes], server)?;
     }
     switch.finish_all()?;
     Ok(())
+}
+
+/// The number of a cold packet.
+fn cold_number(switch: &mut Switch) -> u32 {
+    (switch.probe.bits() % 1024) * 2 + 1
+}
+
+/// What was sent last leaves at this port alone, as it came; padding is not compared.
+fn passes(switch: &mut Switch, what: &str, sent: &[u8], port: u16) -> ProbeResult<()> {
+    let came = switch.probe.expect(|frames| !frames.is_empty())?;
+    // Ethernet addresses and the time to live may be those of a router.
+    let alike = |left: &ProbeFrame| left.port == port && left.bytes.get(26..sent.len()) == sent.get(26..);
+    if matches!(&came[..], [left] if alike(left)) {
+        return Ok(());
+    }
+    let observed = match came.first() {
+        None => "none".to_owned(),
+        Some(left) => format!("{} frames, the first of {} bytes at port {}", came.len(), left.bytes.len(), left.port),
+    };
+    Err(ClauseBreach::stop(format!("{what} of {} bytes", sent.len()), format!("as it came, at port {port}"), observed))
+}
+
+fn back(switch: &mut Switch) -> ProbeResult<()> {
+    // A device may learn from their packets where workers are.
+    let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
+    switch.acked(&sent)?;
+    let server = switch.probe.ground.server.unwrap_or_default();
+    for number in 0..PASSING {
+        let rank = switch.probe.below(switch.workers.len());
+        let worker = switch.workers[rank];
+        let (kind, bytes) =
+            if number % 3 == 0 { (Kind::Ack, 0) } else { (Kind::Result, 12 * (1 + switch.probe.below(HOT_PAIRS))) };
+        let len = HEAD + HEADER + bytes;
+        let mut frame = vec![0; len.max(60)];
+        Template::new((SERVER_IP, PORT), (worker_ip(worker), WORKER_PORT), len).emit(&mut frame);
+        let seq = cold_number(switch);
+        Header { kind, attempt: 0, job: switch.job as u8, seq }.emit(&mut frame[HEAD..]);
+        frame[HEAD + HEADER..len].iter_mut().for_each(|byte| *byte = switch.probe.bits() as u8);
+        switch.probe.send_to(server, &frame)?;
+        let port = switch.probe.ground.port_of.get(worker as usize).copied().unwrap_or_default();
+        passes(switch, &format!("a cold {} of the server", kind.name()), &frame[..len], port)?;
+    }
+    switch.finish_all()?;
+    Ok(())
+}
+
+fn kept(switch: &mut Switch) -> ProbeResult<()> {
+    let server = switch.probe.ground.server;
+    let pushes = switch.push_all()?;
+    for push in &pushes {
+        switch.send(push, 1)?;
+    }
+    let mut frames = switch.probe.settle()?;
+    for rank in switch.any_order() {
+        switch.end(rank)?;
+    }
+    let results = switch.results_seen(&mut frames)?;
+    switch.has_sums(&results)?;
+    switch.confirm(&results, &(0..switch.workers.len()).collect::<Vec<_>>())?;
+    frames.extend(switch.probe.settle()?);
+    let passed = frames.iter().filter(|frame| Some(frame.port) == server).count();
+    checks::same(&"hot packets", "frames at the server's port", 0, passed)
 }

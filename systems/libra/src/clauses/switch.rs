@@ -24,6 +24,7 @@ pub(super) const PARAMETERS: u32 = 64;
 /// In a probe's memory beside the next number of each worker.
 const ITERATION: u64 = 1 << 32;
 const UNFINISHED: u64 = 2 << 32;
+const RESULTS: u64 = 3 << 32;
 
 /// Pairs of a packet.
 pub(super) type Pairs = Vec<(u32, f32)>;
@@ -105,6 +106,11 @@ impl<'p, 'a> Switch<'p, 'a> {
     /// The iteration that is under way.
     pub(super) fn iteration(&self) -> u32 {
         self.probe.memory.get(&(ITERATION + u64::from(self.job))).copied().unwrap_or(0) as u32
+    }
+
+    /// The number of the next result.
+    pub(super) fn next_result(&self) -> u32 {
+        2 * self.probe.memory.get(&(RESULTS + u64::from(self.job))).copied().unwrap_or(0) as u32
     }
 
     /// The next number of a worker.
@@ -320,12 +326,18 @@ impl<'p, 'a> Switch<'p, 'a> {
 
     /// The results of the iteration that all have ended, which no worker has acknowledged; the next one begins.
     pub(super) fn results(&mut self) -> ProbeResult<Vec<Answer>> {
+        self.results_seen(&mut Vec::new())
+    }
+
+    /// The same; all frames that came go to `seen`, too.
+    pub(super) fn results_seen(&mut self, seen: &mut Vec<ProbeFrame>) -> ProbeResult<Vec<Answer>> {
         let (timeout, iteration) = (result_timeout(self.probe.ground), self.iteration());
         let step = timeout / 8;
         let most = (timeout / 2).max(self.probe.ground.patience);
         let (mut results, mut waited) = (Vec::new(), 0);
         loop {
             let frames = self.probe.pass(step)?;
+            seen.extend_from_slice(&frames);
             waited += step;
             results.extend(self.of_iteration(frames, iteration)?);
             if waited >= most || self.has_every_part(&results) {
@@ -334,13 +346,21 @@ impl<'p, 'a> Switch<'p, 'a> {
         }
         // Copies that are too many.
         let frames = self.probe.pass(step)?;
+        seen.extend_from_slice(&frames);
         results.extend(self.of_iteration(frames, iteration)?);
         self.probe.memory.insert(ITERATION + u64::from(self.job), u64::from(iteration) + 1);
+        self.note_results(&results);
         if results.is_empty() {
             let waited = Span::from_ps(waited);
             return Err(ClauseBreach::stop(self.at("results"), "sums", format!("none within {waited}")));
         }
         Ok(results)
+    }
+
+    /// The device made these results, which are of one iteration.
+    fn note_results(&mut self, results: &[Answer]) {
+        let parts = results.iter().filter_map(|answer| answer.head).map(|head| head.parts).max().unwrap_or(0);
+        *self.probe.memory.entry(RESULTS + u64::from(self.job)).or_default() += u64::from(parts);
     }
 
     /// The results among these frames, which are of this iteration.
@@ -433,6 +453,7 @@ impl<'p, 'a> Switch<'p, 'a> {
         let (mut results, timeout) = (Vec::new(), result_timeout(self.probe.ground));
         let frames = self.probe.pass(timeout / 4 + self.probe.ground.patience)?;
         results.extend(frames.into_iter().filter_map(|frame| read(frame).ok()).filter(|answer| answer.head.is_some()));
+        self.note_results(&results);
         let all: Vec<_> = (0..self.workers.len()).collect();
         self.confirm(&results, &all)?;
         self.settles()?;

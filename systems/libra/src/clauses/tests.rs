@@ -70,6 +70,11 @@ enum Defect {
     AnyJob,
     TakesCold,
     EatsCold,
+    FlipsCold,
+    FlipsBack,
+    LosesBack,
+    PassesHot,
+    NumbersFrom5,
     TakesStrangers,
     WrapsIndex,
     AcksIndex,
@@ -126,6 +131,11 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::AnyJob, &["libra-job"]),
     (Defect::TakesCold, &["libra-cold"]),
     (Defect::EatsCold, &["libra-cold"]),
+    (Defect::FlipsCold, &["libra-cold"]),
+    (Defect::FlipsBack, &["libra-back"]),
+    (Defect::LosesBack, &["libra-back"]),
+    (Defect::PassesHot, &["libra-kept"]),
+    (Defect::NumbersFrom5, &["libra-numbers"]),
     (Defect::TakesStrangers, &["libra-stranger"]),
     (Defect::WrapsIndex, &["libra-index"]),
     (Defect::AcksIndex, &["libra-index"]),
@@ -166,6 +176,7 @@ struct Naive {
     held: Vec<(usize, Vec<u8>)>,
     out: Vec<(Time, u16, Vec<u8>)>,
     now: Time,
+    passed: u32,
 }
 
 fn naive(defect: Defect) -> Naive {
@@ -179,6 +190,7 @@ fn naive(defect: Defect) -> Naive {
         held: Vec::new(),
         out: Vec::new(),
         now: 0,
+        passed: 0,
     }
 }
 
@@ -198,14 +210,32 @@ impl Naive {
         }
         let Some(datagram) = Datagram::parse(&bytes) else { return };
         let mut p = datagram.payload.to_vec();
+        if port == SERVER {
+            self.passed += 1;
+            let mut left = frame.to_vec();
+            match self.defect {
+                Defect::FlipsBack if self.passed.is_multiple_of(10) => left[HEAD + 5] ^= 0x40,
+                Defect::LosesBack if self.passed.is_multiple_of(20) => return,
+                _ => {}
+            }
+            return self.out.push((self.now, (datagram.dst - worker_ip(0)) as u16, left));
+        }
         let is_ours = datagram.dst_port == PORT || self.is(Defect::AnyPort);
         let is_cold = p.len() >= 6 && p[5] & 1 == 1;
         if is_ours && is_cold && self.is(Defect::EatsCold) {
             return;
         }
         if !is_ours || is_cold && !self.is(Defect::TakesCold) {
-            self.out.push((self.now, SERVER, frame.to_vec()));
+            self.passed += 1;
+            let mut left = frame.to_vec();
+            if self.is(Defect::FlipsCold) && self.passed.is_multiple_of(10) {
+                left[HEAD + 9] ^= 1;
+            }
+            self.out.push((self.now, SERVER, left));
             return;
+        }
+        if self.is(Defect::PassesHot) {
+            self.out.push((self.now, SERVER, frame.to_vec()));
         }
         if self.is(Defect::IgnoresLengths) {
             p = bytes[HEAD..].to_vec();
@@ -368,7 +398,7 @@ impl Naive {
         let count = if defect == Defect::ConstantParts { 1000 } else { parts.len() as u16 };
         for (part, pairs) in parts.iter().enumerate() {
             let mut p = vec![3 << 5, if defect == Defect::ForgetsJob { 9 } else { job }];
-            p.extend((2 * own.made).to_be_bytes());
+            p.extend((2 * own.made + if defect == Defect::NumbersFrom5 { 10 } else { 0 }).to_be_bytes());
             p.extend((part as u16).to_be_bytes());
             p.extend(count.to_be_bytes());
             p.extend(iteration.to_be_bytes());
