@@ -51,7 +51,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         rule: "Cold acknowledgements and results of the parameter server go to their worker as they came (§3.1).",
         precondition: "synchronous training of three iterations or more, a server",
         exempt: no_server,
-        stimulus: "a push of each worker; 24 packets of the server to workers: cold acks, and cold results of up to 18 pairs; ends",
+        stimulus: "a push of each worker; 48 packets of the server to workers: cold acks, and cold results of up to 18 pairs; ends",
         oracle: "each packet at the port of its worker, payload and addresses as they came, and nothing else",
         repeats: 3,
         probe: |probe| with_switch(probe, back),
@@ -273,7 +273,7 @@ fn at_own_ports(switch: &Switch, results: &[Answer]) -> ProbeResult<()> {
 }
 
 /// Packets of one clause that pass: a fault in one of twenty shows.
-const PASSING: usize = 24;
+const PASSING: usize = 48;
 
 fn cold(switch: &mut Switch) -> ProbeResult<()> {
     let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
@@ -322,7 +322,7 @@ fn back(switch: &mut Switch) -> ProbeResult<()> {
         let rank = switch.probe.below(switch.workers.len());
         let worker = switch.workers[rank];
         let (kind, bytes) =
-            if number % 3 == 0 { (Kind::Ack, 0) } else { (Kind::Result, 12 * (1 + switch.probe.below(HOT_PAIRS))) };
+            if number % 2 == 0 { (Kind::Ack, 0) } else { (Kind::Result, 12 * (1 + switch.probe.below(HOT_PAIRS))) };
         let len = HEAD + HEADER + bytes;
         let mut frame = vec![0; len.max(60)];
         Template::new((SERVER_IP, PORT), (worker_ip(worker), WORKER_PORT), len).emit(&mut frame);
