@@ -39,7 +39,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         exempt: |ground| {
             super::unfit(ground).or_else(|| ground.server.is_none().then(|| "there is no server".to_owned()))
         },
-        stimulus: "a push of each worker; cold pushes, of as many bytes as the same number of hot pairs and cold ones; ends",
+        stimulus: "a push of each worker; 48 cold pushes, every other of as many bytes as three hot pairs have; ends",
         oracle: "the cold packets at the server's port, payload and addresses as they came; the sums of the hot ones",
         repeats: 3,
         probe: |probe| with_switch(probe, cold),
