@@ -36,9 +36,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "cold packets pass",
         rule: "Packets whose number is odd are for the parameter server: they go there as they came, and are neither added nor acknowledged (§3.1).",
         precondition: "synchronous training of three iterations or more, a server",
-        exempt: |ground| {
-            super::unfit(ground).or_else(|| ground.server.is_none().then(|| "there is no server".to_owned()))
-        },
+        exempt: no_server,
         stimulus: "a push of each worker; 48 cold pushes, every other of as many bytes as three hot pairs have; ends",
         oracle: "the cold packets at the server's port, payload and addresses as they came; the sums of the hot ones",
         repeats: 3,
