@@ -200,10 +200,9 @@ impl Totals {
     /// Whether there are contributions at the server of formats that deliver by this, and no result.
     pub(super) fn lacks_results(&self, delivery: Delivery) -> bool {
         let all = self.formats.iter().zip(&self.kinds[Side::Server as usize]);
-        let mut of = all.filter(|(format, _)| format.delivery() == delivery);
-        let of = of.by_ref().map(|(_, kinds)| (kinds[What::Update as usize], kinds[What::Result as usize]));
-        let (updates, results) = of.fold((0, 0), |(a, b), (updates, results)| (a + updates, b + results));
-        updates > 0 && results == 0
+        let of = || all.clone().filter(|(format, _)| format.delivery() == delivery);
+        of().any(|(_, kinds)| kinds[What::Update as usize] > 0)
+            && of().all(|(_, kinds)| kinds[What::Result as usize] == 0)
     }
 
     /// Names of the formats of these packets.

@@ -89,7 +89,7 @@ pub fn one_copy_each(
     copies: &[(Ip, u16)],
 ) -> ProbeResult<()> {
     let meant = |(to, port): &(Ip, u16), worker: u32| {
-        let own = ground.port_of.get(worker as usize).copied().unwrap_or_default();
+        let own = ground.port_towards(worker);
         (*to == worker_ip(worker) || group == Some(*to)) && *port == own
     };
     for &worker in workers {

@@ -54,6 +54,11 @@ impl ProbeGround {
         }
     }
 
+    /// The device's port towards a worker.
+    pub fn port_towards(&self, worker: u32) -> u16 {
+        self.port_of.get(worker as usize).copied().unwrap_or_default()
+    }
+
     /// The workers of a cluster or job, in order.
     pub fn members(&self, cluster: u16) -> Vec<u32> {
         let all = self.workers.cluster_of.iter().enumerate();

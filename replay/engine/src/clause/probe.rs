@@ -61,9 +61,21 @@ impl<'a> ClauseProbe<'a> {
         all
     }
 
+    /// The numbers below `count` in random order.
+    pub fn order(&mut self, count: usize) -> Vec<usize> {
+        self.shuffled(&(0..count).collect::<Vec<_>>())
+    }
+
+    /// The same, the last one apart; `count` is above 0.
+    pub fn order_and_last(&mut self, count: usize) -> (Vec<usize>, usize) {
+        let mut order = self.order(count);
+        let last = order.pop().unwrap_or_default();
+        (order, last)
+    }
+
     /// A frame of this worker arrives at the device.
     pub fn send(&mut self, worker: u32, frame: &[u8]) -> ProbeResult<()> {
-        let port = self.ground.port_of.get(worker as usize).copied().unwrap_or_default();
+        let port = self.ground.port_towards(worker);
         self.send_to(port, frame)
     }
 

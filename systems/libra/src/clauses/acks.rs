@@ -62,8 +62,7 @@ fn acks(switch: &mut Switch) -> ProbeResult<()> {
 }
 
 fn ends(switch: &mut Switch) -> ProbeResult<()> {
-    let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
-    switch.acked(&sent)?;
+    switch.push_acked()?;
     let (others, last) = switch.any_order_and_last();
     for rank in others {
         let end = switch.end(rank)?;

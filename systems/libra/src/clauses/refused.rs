@@ -149,8 +149,7 @@ type Make = fn(&mut Switch, usize) -> Vec<Vec<u8>>;
 
 /// All push; then something of one of them that is neither acknowledged nor added; then the iteration ends.
 fn refuse(switch: &mut Switch, what: &str, make: Make) -> ProbeResult<()> {
-    let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
-    switch.acked(&sent)?;
+    switch.push_acked()?;
     let rank = switch.probe.below(switch.workers.len());
     for frame in make(switch, rank) {
         switch.send_frame(rank, &frame)?;
@@ -244,12 +243,10 @@ fn not_udp(switch: &mut Switch, rank: usize) -> Vec<Vec<u8>> {
 }
 
 fn jobs(switch: &mut Switch) -> ProbeResult<()> {
-    let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
-    switch.acked(&sent)?;
+    switch.push_acked()?;
     {
         let mut other = Switch::of(switch.probe, 1)?;
-        let sent: Vec<_> = other.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
-        other.acked(&sent)?;
+        other.push_acked()?;
         let results = other.finish_all()?;
         at_own_ports(&other, &results)?;
     }
@@ -259,7 +256,7 @@ fn jobs(switch: &mut Switch) -> ProbeResult<()> {
 
 /// Results are at ports of the job's workers alone.
 fn at_own_ports(switch: &Switch, results: &[Answer]) -> ProbeResult<()> {
-    let port_of = |worker: &u32| switch.probe.ground.port_of.get(*worker as usize).copied().unwrap_or_default();
+    let port_of = |worker: &u32| switch.probe.ground.port_towards(*worker);
     match results.iter().find(|answer| !switch.workers.iter().any(|worker| port_of(worker) == answer.frame.port)) {
         None => Ok(()),
         Some(answer) => Err(ClauseBreach::stop(
@@ -274,8 +271,7 @@ fn at_own_ports(switch: &Switch, results: &[Answer]) -> ProbeResult<()> {
 const PASSING: usize = 48;
 
 fn cold(switch: &mut Switch) -> ProbeResult<()> {
-    let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
-    switch.acked(&sent)?;
+    switch.push_acked()?;
     let server = switch.probe.ground.server.unwrap_or_default();
     for number in 0..PASSING {
         // 24 bytes are three hot pairs, and two cold ones.
@@ -313,8 +309,7 @@ fn passes(switch: &mut Switch, what: &str, sent: &[u8], port: u16) -> ProbeResul
 
 fn back(switch: &mut Switch) -> ProbeResult<()> {
     // A device may learn from their packets where workers are.
-    let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
-    switch.acked(&sent)?;
+    switch.push_acked()?;
     let server = switch.probe.ground.server.unwrap_or_default();
     for number in 0..PASSING {
         let rank = switch.probe.below(switch.workers.len());
@@ -328,7 +323,7 @@ fn back(switch: &mut Switch) -> ProbeResult<()> {
         Header { kind, attempt: 0, job: switch.job as u8, seq }.emit(&mut frame[HEAD..]);
         frame[HEAD + HEADER..len].iter_mut().for_each(|byte| *byte = switch.probe.bits() as u8);
         switch.probe.send_to(server, &frame)?;
-        let port = switch.probe.ground.port_of.get(worker as usize).copied().unwrap_or_default();
+        let port = switch.probe.ground.port_towards(worker);
         passes(switch, &format!("a cold {} of the server", kind.name()), &frame[..len], port)?;
     }
     switch.finish_all()?;

@@ -222,8 +222,7 @@ fn window(switch: &mut Switch) -> ProbeResult<()> {
 }
 
 fn end_again(switch: &mut Switch) -> ProbeResult<()> {
-    let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
-    switch.acked(&sent)?;
+    switch.push_acked()?;
     let (others, last) = switch.any_order_and_last();
     let mut old = Vec::new();
     for rank in others {
@@ -244,8 +243,7 @@ fn end_again(switch: &mut Switch) -> ProbeResult<()> {
         switch.send_frame(rank, &frame)?;
         switch.acked(&[(rank, end)])?;
     }
-    let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
-    switch.acked(&sent)?;
+    switch.push_acked()?;
     // Had they counted, this one would be the last.
     let end = switch.end(last)?;
     switch.acked(&[(last, end)])?;

@@ -98,8 +98,7 @@ pub(super) static CLAUSES: &[Clause] = &[
 ];
 
 fn complete(switch: &mut Switch) -> ProbeResult<()> {
-    let sent: Vec<_> = switch.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
-    switch.acked(&sent)?;
+    switch.push_acked()?;
     let (others, last) = switch.any_order_and_last();
     let mut ends = Vec::new();
     for rank in others {
@@ -259,7 +258,7 @@ fn resent(switch: &mut Switch) -> ProbeResult<()> {
     switch.confirm(&results, &others)?;
     let took = switch.probe.now() - ended;
     let worker = switch.workers[last];
-    let port = switch.probe.ground.port_of.get(worker as usize).copied().unwrap_or_default();
+    let port = switch.probe.ground.port_towards(worker);
     let (timeout, patience) = (result_timeout(switch.probe.ground), switch.probe.ground.patience);
     if took > timeout / 2 {
         return Err(ProbeStop::Undecidable(format!(

@@ -150,15 +150,12 @@ impl<'p, 'a> Switch<'p, 'a> {
 
     /// All workers' numbers in the job, in random order.
     pub(super) fn any_order(&mut self) -> Vec<usize> {
-        self.probe.shuffled(&(0..self.workers.len()).collect::<Vec<_>>())
+        self.probe.order(self.workers.len())
     }
 
     /// The same, the last one apart.
     pub(super) fn any_order_and_last(&mut self) -> (Vec<usize>, usize) {
-        let mut order = self.any_order();
-        // A job has workers.
-        let last = order.pop().unwrap_or_default();
-        (order, last)
+        self.probe.order_and_last(self.workers.len())
     }
 
     /// A packet of a worker with this header, as a frame.
@@ -228,6 +225,12 @@ impl<'p, 'a> Switch<'p, 'a> {
         order.into_iter().map(push).collect()
     }
 
+    /// The same, and each is acknowledged.
+    pub(super) fn push_acked(&mut self) -> ProbeResult<()> {
+        let sent: Vec<_> = self.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
+        self.acked(&sent).map(|_| ())
+    }
+
     /// A worker ends the iteration.
     pub(super) fn end(&mut self, rank: usize) -> ProbeResult<Header> {
         let header = Header { kind: Kind::End, attempt: 0, job: self.job as u8, seq: self.number(rank) };
@@ -244,9 +247,15 @@ impl<'p, 'a> Switch<'p, 'a> {
     /// What comes back to workers while no result is awaited.
     pub(super) fn answers(&mut self, at_least: usize) -> ProbeResult<Vec<Answer>> {
         let server = self.probe.ground.server;
-        let to_workers = move |frame: &ProbeFrame| Some(frame.port) != server;
-        let frames = self.probe.expect(|frames| frames.iter().filter(|frame| to_workers(frame)).count() >= at_least)?;
-        frames.into_iter().filter(to_workers).map(read).collect()
+        let count = |frames: &[ProbeFrame]| frames.iter().filter(|frame| Some(frame.port) != server).count();
+        let frames = self.probe.expect(|frames| count(frames) >= at_least)?;
+        self.at_workers(frames)
+    }
+
+    /// What of these frames came to workers.
+    fn at_workers(&self, frames: Vec<ProbeFrame>) -> ProbeResult<Vec<Answer>> {
+        let server = self.probe.ground.server;
+        frames.into_iter().filter(|frame| Some(frame.port) != server).map(read).collect()
     }
 
     /// Exactly these packets are acknowledged, each at the port of its worker, and nothing else comes back.
@@ -260,7 +269,7 @@ impl<'p, 'a> Switch<'p, 'a> {
     pub(super) fn are_acks(&self, answers: &[Answer], sent: &[(usize, Header)]) -> ProbeResult<()> {
         let mut left: Vec<&Answer> = answers.iter().collect();
         for (rank, header) in sent {
-            let port = self.probe.ground.port_of.get(self.workers[*rank] as usize).copied().unwrap_or_default();
+            let port = self.probe.ground.port_towards(self.workers[*rank]);
             let ack = Header { kind: Kind::Ack, ..*header };
             let Some(at) = left.iter().position(|answer| answer.frame.port == port && answer.header == ack) else {
                 let observed = match left.iter().find(|answer| answer.header.seq == header.seq) {
@@ -365,10 +374,8 @@ impl<'p, 'a> Switch<'p, 'a> {
 
     /// The results among these frames, which are of this iteration.
     fn of_iteration(&self, frames: Vec<ProbeFrame>, iteration: u32) -> ProbeResult<Vec<Answer>> {
-        let server = self.probe.ground.server;
         let mut results = Vec::new();
-        for frame in frames.into_iter().filter(|frame| Some(frame.port) != server) {
-            let answer = read(frame)?;
+        for answer in self.at_workers(frames)? {
             let Some(head) = answer.head else { continue };
             same(&self.at("a result"), "iteration", iteration, head.iteration)?;
             results.push(answer);
@@ -379,7 +386,7 @@ impl<'p, 'a> Switch<'p, 'a> {
     fn has_every_part(&self, results: &[Answer]) -> bool {
         let parts = results.iter().filter_map(|answer| answer.head).map(|head| head.parts).max().unwrap_or(1);
         self.workers.iter().all(|worker| {
-            let port = self.probe.ground.port_of.get(*worker as usize).copied().unwrap_or_default();
+            let port = self.probe.ground.port_towards(*worker);
             let own = results.iter().filter(|answer| answer.frame.port == port).filter_map(|answer| answer.head);
             own.map(|head| head.part).collect::<BTreeSet<_>>().len() >= usize::from(parts)
         })
@@ -400,9 +407,8 @@ impl<'p, 'a> Switch<'p, 'a> {
 
     /// What comes back while so much time passes.
     pub(super) fn copies(&mut self, span: Time) -> ProbeResult<Vec<Answer>> {
-        let server = self.probe.ground.server;
         let frames = self.probe.pass(span)?;
-        frames.into_iter().filter(|frame| Some(frame.port) != server).map(read).collect()
+        self.at_workers(frames)
     }
 
     /// What is said of an iteration, as a place in a message.
@@ -414,7 +420,7 @@ impl<'p, 'a> Switch<'p, 'a> {
     pub(super) fn has_sums(&mut self, results: &[Answer]) -> ProbeResult<()> {
         let (cells, error) = (std::mem::take(&mut self.cells), self.error());
         for worker in &self.workers {
-            let port = self.probe.ground.port_of.get(*worker as usize).copied().unwrap_or_default();
+            let port = self.probe.ground.port_towards(*worker);
             let own: Vec<_> = results.iter().filter(|answer| answer.frame.port == port).collect();
             let mut values: BTreeMap<u32, f32> = BTreeMap::new();
             for answer in &own {

@@ -98,7 +98,7 @@ impl Updates {
         }
         for (place, cluster, worker) in all {
             own.members[cluster].push(own.senders.len());
-            let port = ground.port_of.get(worker as usize).copied().unwrap_or_default();
+            let port = ground.port_towards(worker);
             own.senders.push(Sender { port, cluster, lane: place * 2, frame: frame(worker, place * 2, lanes) });
             own.cluster_of.insert(worker, cluster);
         }

@@ -83,7 +83,7 @@ impl Contributors {
         let (elements, count) = (elements(ground), workers.len());
         let mut own = Contributors {
             job,
-            ports: workers.iter().map(|it| ground.port_of.get(*it as usize).copied().unwrap_or_default()).collect(),
+            ports: workers.iter().map(|it| ground.port_towards(*it)).collect(),
             elements,
             pool: pool(ground),
             length: load.length(),

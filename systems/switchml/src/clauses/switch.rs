@@ -209,7 +209,7 @@ impl<'p, 'a> Switch<'p, 'a> {
 
     /// All workers' numbers in the job, in random order.
     pub(super) fn any_order(&mut self) -> Vec<usize> {
-        self.probe.shuffled(&(0..self.workers.len()).collect::<Vec<_>>())
+        self.probe.order(self.workers.len())
     }
 
     /// Everything that comes back.

@@ -184,15 +184,12 @@ impl<'p, 'a> Router<'p, 'a> {
 
     /// All workers' numbers in the job, in random order.
     pub(super) fn any_order(&mut self) -> Vec<usize> {
-        self.probe.shuffled(&(0..self.workers.len()).collect::<Vec<_>>())
+        self.probe.order(self.workers.len())
     }
 
     /// The same, the last one apart.
     pub(super) fn any_order_and_last(&mut self) -> (Vec<usize>, usize) {
-        let mut order = self.any_order();
-        // A job has workers.
-        let last = order.pop().unwrap_or_default();
-        (order, last)
+        self.probe.order_and_last(self.workers.len())
     }
 
     /// Of so many blocks, those whose contributions arrive long before the first can age, at a frame in each microsecond.
