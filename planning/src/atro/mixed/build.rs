@@ -20,9 +20,12 @@ struct Recipe {
 /// The graph with most workers of those that are built, or the first that holds `target`; with its workers.
 pub(super) fn best(capacities: &Capacities, target: u64) -> Option<(u64, Graph)> {
     let usable = usable(capacities);
+    let mut commons: Vec<usize> =
+        usable.iter().copied().filter(|&switch| !capacities.inventory.switches[switch].aggregates).collect();
+    commons.sort_by_cached_key(|&switch| (std::cmp::Reverse(potential(capacities, switch)), switch));
     let mut best: Option<(u64, Graph)> = None;
     for recipe in recipes(capacities, &usable) {
-        let graph = build(capacities, &usable, recipe);
+        let graph = build(capacities, &usable, &commons, recipe);
         let Some(workers) = graph.workers(capacities) else { continue };
         if best.as_ref().is_none_or(|(most, _)| workers > *most) {
             best = Some((workers, graph));
@@ -32,6 +35,26 @@ pub(super) fn best(capacities: &Capacities, target: u64) -> Option<(u64, Graph)>
         }
     }
     best
+}
+
+/// Kinds of roots that are tried in a large cluster, times switches.
+const ROOTS: usize = 4_000;
+
+/// The roots that are tried, where there are many kinds: those with most ports of each rate, then the next.
+fn widest(capacities: &Capacities, roots: Vec<usize>) -> Vec<usize> {
+    let most = (ROOTS / capacities.switches().max(1)).max(4);
+    let mut ranked: Vec<(usize, usize)> = Vec::new();
+    let mut ranks = std::collections::HashMap::new();
+    let mut by_ports = roots;
+    by_ports.sort_by_key(|&root| (std::cmp::Reverse(capacities.ports(root)), root));
+    for root in by_ports {
+        let kind = (capacities.inventory.switches[root].aggregates, capacities.flows(root, capacities.switches()));
+        let rank = ranks.entry(kind).or_insert(0);
+        ranked.push((*rank, root));
+        *rank += 1;
+    }
+    ranked.sort_by_key(|&(rank, _)| rank);
+    ranked.into_iter().take(most).map(|(_, root)| root).collect()
 }
 
 fn recipes(capacities: &Capacities, usable: &[usize]) -> Vec<Recipe> {
@@ -44,6 +67,7 @@ fn recipes(capacities: &Capacities, usable: &[usize]) -> Vec<Recipe> {
             seen.insert((switch.aggregates, switch.ports, capacities.flows(root, server)))
         })
         .collect();
+    let roots = widest(capacities, roots);
     let full = usable.iter().map(|&switch| capacities.ports(switch)).max().unwrap_or(0);
     let mut deepest: Vec<u64> = [1, 2, 3].map(|less| inventory.layers.saturating_sub(less).max(1)).into();
     deepest.push(1);
@@ -102,7 +126,8 @@ impl Work<'_> {
     }
 }
 
-fn build(capacities: &Capacities, usable: &[usize], recipe: Recipe) -> Graph {
+/// Builds by a recipe; `commons` are the common switches in the order in which they are linked.
+fn build(capacities: &Capacities, usable: &[usize], commons: &[usize], recipe: Recipe) -> Graph {
     let switches = capacities.switches();
     let aggregates = |switch: usize| capacities.inventory.switches[switch].aggregates;
     let free = (0..switches).map(|switch| capacities.ports(switch)).collect();
@@ -134,10 +159,7 @@ fn build(capacities: &Capacities, usable: &[usize], recipe: Recipe) -> Graph {
     }
     let mut heads: Vec<usize> =
         tree.iter().copied().filter(|&head| aggregates(head) && work.depth[head] < layers).collect();
-    let mut commons: Vec<usize> =
-        usable.iter().copied().filter(|&switch| switch != root && !aggregates(switch)).collect();
-    commons.sort_by_key(|&switch| (std::cmp::Reverse(potential(capacities, switch)), switch));
-    for switch in commons {
+    for &switch in commons.iter().filter(|&&switch| switch != root) {
         if !recipe.deep {
             work.attach(switch, &mut heads);
             continue;

@@ -253,6 +253,36 @@ fn the_papers_scale_with_unequal_switches() {
     assert_eq!(wire_inventory(&inventory, &[], None).unwrap().rate_bps, 25 * GBPS);
 }
 
+/// Two clusters at whose highest rates CBC finds a wiring, and proves that there is none at the next.
+#[test]
+fn what_a_solver_finds_is_found_without_it() {
+    // Ports, rate in Gbit/s; those that aggregate; workers; highest rate.
+    let first = ([11, 16, 12, 6, 13, 21, 9, 4, 13, 15], [40, 40, 25, 25, 25, 40, 25, 100, 100, 25], 3, 66, 10);
+    let second = ([9, 9, 13, 8, 10, 17, 23, 8, 0, 0], [100, 25, 100, 25, 100, 25, 25, 25, 0, 0], 2, 43, 10);
+    for (ports, rates, aggregators, workers, highest) in [first, second] {
+        let switches = ports.iter().filter(|&&ports| ports > 0).count();
+        let equal = cluster(switches as u64, aggregators, 4, 5);
+        let mut inventory = Inventory { hosts: gpus(workers, 100 * GBPS), ..Inventory::of_cluster(&equal, 1) };
+        for (switch, (ports, rate)) in inventory.switches.iter_mut().zip(ports.into_iter().zip(rates)) {
+            (switch.ports, switch.rate_bps) = (ports, rate * GBPS);
+        }
+        inventory.server_bps = 100 * GBPS;
+        assert_eq!(wire_inventory(&inventory, &[], None).unwrap().rate_bps, highest * GBPS);
+    }
+}
+
+/// 400 switches of 200 kinds: an answer in seconds, which took more than five minutes.
+#[test]
+fn many_kinds_of_switches_take_no_longer_than_few() {
+    let mut inventory =
+        Inventory { hosts: gpus(3000, 100 * GBPS), ..Inventory::of_cluster(&cluster(400, 100, 4, 5), 1) };
+    for (number, switch) in inventory.switches.iter_mut().enumerate() {
+        (switch.ports, switch.rate_bps) = (4 + number as u64 % 21, [25, 40, 100][number % 3] * GBPS);
+    }
+    let wiring = wire_inventory(&inventory, &[], None).unwrap();
+    assert!(wiring.rate_bps >= 10 * GBPS && wiring.rate_bps <= wiring.bound_bps, "{}", wiring.rate_bps);
+}
+
 #[test]
 fn what_cannot_be_is_explained() {
     let fails = |inventory: &Inventory, rates: &[u64], parts: &[&str]| {
