@@ -11,16 +11,26 @@ use crate::training::check_compute;
 /// Most pairs that a run holds in memory, at 16 bytes each: a gibibyte. Batches are asked for in any order, and again.
 pub(crate) const PAIRS_HELD: u64 = 1 << 26;
 
+/// Rows of one worker that follow each other and have one number, in the file that is read.
+#[derive(Debug)]
+struct Part {
+    /// The number of the iteration, if the rows have one.
+    number: Option<u32>,
+    /// Where its pairs begin.
+    from: usize,
+    /// The first row.
+    row: u64,
+}
+
 /// What one worker sent.
 #[derive(Debug, Default)]
 struct Log {
-    /// Of each iteration by key.
+    /// Of each iteration by key; of the file that is read as they came.
     pairs: Vec<(u64, f32)>,
     /// Where each iteration begins.
     starts: Vec<usize>,
-    /// The iteration that is under way: its number in the trace, and the row with which it began.
-    number: Option<u32>,
-    row: u64,
+    /// What the file that is read has.
+    parts: Vec<Part>,
 }
 
 impl Log {
@@ -29,27 +39,53 @@ impl Log {
         self.starts.iter().zip(ends).map(|(from, to)| &self.pairs[*from..to])
     }
 
-    /// Ends the iteration that is under way.
-    fn close(&mut self) -> Result<(), String> {
-        let Some(from) = self.starts.last() else { return Ok(()) };
-        let own = &mut self.pairs[*from..];
-        own.sort_unstable_by_key(|(key, _)| *key);
-        self.number = None;
-        match own.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            Some(twice) => Err(format!(
-                "row {}: column \"keys\": key {} is twice in this iteration of its worker; a parameter is sent at most once per \
-                 iteration: add its values up where the trace is made",
-                self.row, twice[0].0
-            )),
-            None => Ok(()),
+    /// Makes `iterations` of the parts of a file: `place` says to which one a part belongs, by its number or its rank.
+    fn close(&mut self, iterations: usize, place: impl Fn(&Part, usize) -> usize) -> Result<(), String> {
+        let parts = std::mem::take(&mut self.parts);
+        let begin = parts.first().map_or(self.pairs.len(), |part| part.from);
+        let ends = parts.iter().skip(1).map(|part| part.from).chain([self.pairs.len()]);
+        let mut placed: Vec<(usize, std::ops::Range<usize>, u64)> = parts
+            .iter()
+            .zip(ends)
+            .enumerate()
+            .map(|(rank, (part, to))| (place(part, rank), part.from - begin..to - begin, part.row))
+            .collect();
+        if !placed.is_sorted_by_key(|(place, ..)| *place) {
+            placed.sort_by_key(|(place, ..)| *place);
+            let came = self.pairs.split_off(begin);
+            let mut to = 0;
+            for (_, range, _) in &mut placed {
+                self.pairs.extend_from_slice(&came[range.clone()]);
+                *range = to..to + range.len();
+                to = range.end;
+            }
         }
+        let mut rest = placed.as_slice();
+        let mut from = begin;
+        for iteration in 0..iterations {
+            let own = rest.iter().take_while(|(place, ..)| *place == iteration).count();
+            let to = rest[..own].last().map_or(from, |(_, range, _)| begin + range.end);
+            self.starts.push(from);
+            let pairs = &mut self.pairs[from..to];
+            pairs.sort_unstable_by_key(|(key, _)| *key);
+            if let Some(twice) = pairs.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+                return Err(format!(
+                    "row {}: column \"keys\": key {} is twice in this iteration of its worker; a parameter is sent at most once per \
+                     iteration: add its values up where the trace is made",
+                    rest[0].2, twice[0].0
+                ));
+            }
+            (from, rest) = (to, &rest[own..]);
+        }
+        Ok(())
     }
 }
 
-/// What the workers of traces sent, in the order of their iterations.
+/// What the workers of traces sent, in the order of their iterations. Workers of a job have the same iterations.
 #[derive(Debug)]
 pub struct Recording {
     workers: Vec<Log>,
+    workers_per_job: usize,
 }
 
 /// How often parameters were updated.
@@ -68,13 +104,17 @@ impl Counted {
 }
 
 impl Recording {
-    /// Of so many workers, nothing yet.
-    pub fn new(workers: usize) -> Self {
-        Recording { workers: (0..workers).map(|_| Log::default()).collect() }
+    /// Of so many jobs of so many workers each, nothing yet.
+    pub fn new(jobs: u16, workers_per_job: u32) -> Self {
+        let workers = usize::from(jobs) * workers_per_job as usize;
+        Recording {
+            workers: (0..workers).map(|_| Log::default()).collect(),
+            workers_per_job: (workers_per_job as usize).max(1),
+        }
     }
 
-    /// Takes the pairs of an update of `worker`, which is in `row` of its file. An update with the number of the worker's
-    /// update before is of the same iteration; one without a number is an iteration of its own.
+    /// Takes the pairs of an update of `worker`, which is in `row` of its file. Updates of a worker with one number are of the same
+    /// iteration; one without a number is an iteration of its own.
     pub fn push(
         &mut self,
         row: u64,
@@ -86,21 +126,43 @@ impl Recording {
         let Some(own) = self.workers.get_mut(worker as usize).filter(|_| keys.len() == values.len()) else {
             return Err(format!("row {row}: the trace was changed while it was read"));
         };
-        if number.is_none() || own.number != number {
-            own.close()?;
-            own.starts.push(own.pairs.len());
-            (own.number, own.row) = (number, row);
+        if number.is_none() || own.parts.last().is_none_or(|part| part.number != number) {
+            own.parts.push(Part { number, from: own.pairs.len(), row });
         }
         own.pairs.extend(keys.iter().copied().zip(values.iter().copied()));
         Ok(())
     }
 
-    /// A file is over, and with it the iterations that are under way.
+    /// A file is over, and with it its iterations: a job has those that any of its workers has, in the order of their numbers. A worker
+    /// that has none of a number sends nothing in that one.
     pub(crate) fn end_file(&mut self) -> Result<(), String> {
-        self.workers.iter_mut().try_for_each(Log::close)
+        for job in self.workers.chunks_mut(self.workers_per_job) {
+            let parts = || job.iter().flat_map(|log| &log.parts);
+            let mut numbers: Vec<u32> = parts().filter_map(|part| part.number).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            if let (false, Some(part)) = (numbers.is_empty(), parts().find(|part| part.number.is_none())) {
+                return Err(format!(
+                    "row {}: column \"iteration\" has no number, but other rows of this job have; number all rows of a job or none",
+                    part.row
+                ));
+            }
+            let most = job.iter().map(|log| log.parts.len()).max().unwrap_or(0);
+            for log in job {
+                match numbers.is_empty() {
+                    true => log.close(most, |_, rank| rank)?,
+                    false => {
+                        let place =
+                            |part: &Part, rank| part.number.map_or(rank, |of| numbers.partition_point(|n| *n < of));
+                        log.close(numbers.len(), place)?;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
-    /// Iterations of the worker with most of them.
+    /// Iterations of the job with most of them.
     pub fn iterations(&self) -> usize {
         self.workers.iter().map(|log| log.starts.len()).max().unwrap_or(0)
     }
@@ -224,11 +286,13 @@ impl Replay {
 
 #[cfg(test)]
 mod tests {
+    use rand::RngExt;
+
     use super::*;
 
-    /// Two workers: the first has three iterations, the second of them in two rows; the second has rows without numbers.
+    /// Two jobs of a worker: the first has three iterations, the second of them in two rows; the second has rows without numbers.
     fn recording() -> Recording {
-        let mut recording = Recording::new(2);
+        let mut recording = Recording::new(2, 1);
         for (row, worker, number, keys) in [
             (0, 0, Some(0), &[5, 2][..]),
             (1, 1, None, &[2]),
@@ -271,17 +335,51 @@ mod tests {
 
     #[test]
     fn a_key_is_in_an_iteration_once_and_files_end_iterations() {
-        let mut recording = Recording::new(1);
+        let mut recording = Recording::new(1, 1);
         recording.push(0, 0, Some(1), &[3], &[1.0]).unwrap();
         recording.push(1, 0, Some(1), &[3], &[1.0]).unwrap();
         let refused = recording.end_file().unwrap_err();
         assert!(refused.contains("row 0") && refused.contains("key 3"), "{refused}");
-        let mut recording = Recording::new(1);
+        let mut recording = Recording::new(1, 1);
         for row in 0..2 {
             recording.push(row, 0, Some(1), &[3], &[1.0]).unwrap();
             recording.end_file().unwrap();
         }
         assert_eq!(recording.iterations(), 2);
         assert!(recording.push(2, 1, None, &[3], &[1.0]).is_err() && recording.push(2, 0, None, &[3], &[]).is_err());
+    }
+
+    /// What is sent is what a map of (worker, number) has, whatever rows are missing and in whichever order they come.
+    #[test]
+    fn iterations_of_a_job_have_their_numbers() {
+        let mut stream = crate::seed::Seed(7).stream("recording", 0, 0);
+        for _ in 0..200 {
+            let mut naive = std::collections::BTreeMap::<(u32, u32), Vec<(u64, f32)>>::new();
+            let mut recording = Recording::new(1, 3);
+            for row in 0..12u64 {
+                let (worker, number) = (stream.random_range(0..3u32), 4 * stream.random_range(0..5u32));
+                let value = row as f32;
+                recording.push(row, worker, Some(number), &[row], &[value]).unwrap();
+                naive.entry((worker, number)).or_default().push((row, value));
+            }
+            recording.end_file().unwrap();
+            let mut numbers: Vec<u32> = naive.keys().map(|(_, number)| *number).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(recording.iterations(), numbers.len());
+            let pushes = recording.split(&HotOrder::identified(vec![99]));
+            let mut batch = Batch::default();
+            for (iteration, worker) in (0..2 * numbers.len()).flat_map(|i| (0..3).map(move |worker| (i, worker))) {
+                pushes.batch(worker, iteration as u32, &mut batch);
+                let expected = naive.get(&(worker, numbers[iteration % numbers.len()])).cloned().unwrap_or_default();
+                assert_eq!(batch.cold, expected, "worker {worker}, iteration {iteration}");
+            }
+        }
+        // Some rows with numbers, some without: nobody can know which belong together.
+        let mut recording = Recording::new(1, 2);
+        recording.push(0, 0, Some(1), &[3], &[1.0]).unwrap();
+        recording.push(1, 1, None, &[3], &[1.0]).unwrap();
+        let refused = recording.end_file().unwrap_err();
+        assert!(refused.contains("row 1") && refused.contains("\"iteration\""), "{refused}");
     }
 }

@@ -95,7 +95,7 @@ struct Scan {
 impl Scan {
     fn update(&mut self, update: &Update, keys: &[u64], values: &[f32]) {
         self.rules.update(update, values);
-        self.rules.pairs(keys, values);
+        self.rules.pairs(update.bytes, keys, values);
         self.bytes += u64::from(update.bytes);
         self.with_values += u64::from(!values.is_empty());
         self.with_reward += u64::from(update.reward.is_some());

@@ -20,7 +20,7 @@ pub use manifest::TraceManifest;
 pub(crate) use manifest::file_hash;
 pub use read::{Block, Reader};
 pub use rules::FRAME_BYTES;
-pub(crate) use rules::Rules;
+pub(crate) use rules::{Rules, frame_of};
 pub use scale::{ScalePlan, scale};
 pub use schema::{TRACE, TRACE_VERSION};
 pub(crate) use stretch::Stretch;

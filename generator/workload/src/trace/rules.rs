@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use crate::record::{NO_CLUSTER, PacketId};
 use crate::time::Time;
 use crate::wire::frame::{FRAME_MAX, HEAD};
-use crate::wire::update::FRAME_MIN;
+use crate::wire::update::{FRAME_MIN, UPDATE_HEAD};
 use crate::workload::Update;
 
 /// Bytes of the frame of an update.
@@ -20,7 +20,14 @@ pub(crate) struct Rules {
     rows: u64,
     last: Time,
     workers: BTreeMap<u32, Member>,
+    /// Whether the updates have rewards, as the first says; none after the first that is unlike.
+    rewarded: Option<Option<bool>>,
     problems: Vec<String>,
+}
+
+/// Bytes of the frame that so many gradients need without keys.
+pub(crate) fn frame_of(values: usize) -> usize {
+    HEAD + UPDATE_HEAD + 4 * values
 }
 
 /// What was seen of one worker.
@@ -46,6 +53,7 @@ impl Rules {
         if !(least as u32..=FRAME_MAX as u32).contains(&update.bytes) {
             self.problem(format!("row {row}: {} bytes; frames have {least} to {FRAME_MAX}", update.bytes));
         }
+        self.reward(row, update);
         if values.iter().chain(&update.reward).any(|v| !v.is_finite()) {
             self.problem(format!("row {row}: a value or reward is not a finite number"));
         }
@@ -71,8 +79,34 @@ impl Rules {
         }
     }
 
-    /// Looks at the pairs of the update that was looked at last.
-    pub(crate) fn pairs(&mut self, keys: &[u64], values: &[f32]) {
+    /// All updates have a reward or none: frames have a place for it, and 0 is a reward like another.
+    fn reward(&mut self, row: u64, update: &Update) {
+        if update.cluster == NO_CLUSTER {
+            return;
+        }
+        let own = update.reward.is_some();
+        let known = self.rewarded.get_or_insert(Some(own));
+        if known.is_none_or(|all| all == own) {
+            return;
+        }
+        *known = None;
+        let (this, others) = if own { ("a", "none") } else { ("no", "one") };
+        self.problem(format!(
+            "row {row}: column \"reward\" has {this} reward, updates before have {others}; give each update one, or none any"
+        ));
+    }
+
+    /// Looks at the pairs of the update that was looked at last, whose frame has `bytes`. Pairs are cut into frames by who sends them.
+    pub(crate) fn pairs(&mut self, bytes: u32, keys: &[u64], values: &[f32]) {
+        let needed = frame_of(values.len());
+        if keys.is_empty() && !values.is_empty() && (bytes as usize) < needed {
+            let row = self.rows.saturating_sub(1);
+            self.problem(format!(
+                "row {row}: column \"bytes\": {} values need a frame of {needed} bytes, and it says {bytes}; leave the column out, or \
+                 give {needed} or more",
+                values.len()
+            ));
+        }
         if !keys.is_empty() && keys.len() != values.len() {
             let row = self.rows.saturating_sub(1);
             self.problem(format!("row {row}: {} keys for {} values; there must be as many", keys.len(), values.len()));
@@ -138,16 +172,35 @@ mod tests {
             (vec![Update { bytes: 75, ..GOOD }], "75 bytes; frames have 76 to 9036"),
             (vec![Update { bytes: 9037, ..GOOD }], "9037 bytes"),
             (vec![Update { bytes: 41, cluster: NO_CLUSTER, ..GOOD }], "frames have 42 to"),
+            (
+                vec![GOOD, Update { seq: 1, reward: None, ..GOOD }],
+                "row 1: column \"reward\" has no reward, updates before have one",
+            ),
+            (
+                vec![Update { reward: None, ..GOOD }, Update { seq: 1, ..GOOD }],
+                "has a reward, updates before have none",
+            ),
             (vec![Update { reward: Some(f32::NAN), ..GOOD }], "row 0: a value or reward is not a finite number"),
         ] {
             assert!(problems(&updates).contains(part), "{part}: {}", problems(&updates));
         }
+        // Background traffic has no rewards.
+        let plain = Update { cluster: NO_CLUSTER, worker: 1, reward: None, ..GOOD };
+        assert_eq!(problems(&[GOOD, plain]), "");
         let mut rules = Rules::default();
         rules.update(&GOOD, &[1.0]);
-        rules.pairs(&[], &[1.0]);
-        rules.pairs(&[7], &[1.0]);
+        rules.pairs(76, &[], &[1.0]);
+        rules.pairs(76, &[7], &[1.0]);
+        rules.pairs(82, &[7, 8, 9, 10, 11], &[1.0; 5]);
         assert!(rules.problems().is_empty());
-        rules.pairs(&[7, 8], &[1.0]);
+        rules.pairs(79, &[], &[1.0, 2.0]);
+        assert!(
+            rules.problems()[0].contains("2 values need a frame of 80 bytes, and it says 79"),
+            "{:?}",
+            rules.problems()
+        );
+        rules.problems.clear();
+        rules.pairs(76, &[7, 8], &[1.0]);
         assert_eq!(rules.problems(), ["row 0: 2 keys for 1 values; there must be as many"]);
         assert_eq!(problems(&[GOOD; 50]).matches("row").count(), KEPT);
     }

@@ -7,7 +7,9 @@ use crate::record::NO_CLUSTER;
 use crate::schedule::Pass;
 use crate::time::{Time, too_late};
 use crate::topology::Population;
-use crate::trace::{Reader, Rules};
+use crate::trace::{Reader, Rules, frame_of};
+use crate::wire::frame::FRAME_MAX;
+use crate::workload::Update;
 use crate::{Error, Result};
 
 /// `workload.trace`: a file, or a list of files.
@@ -66,6 +68,14 @@ pub(super) struct Survey {
     pub(super) frame_max: u32,
     /// Gradients in all.
     pub(super) values: u64,
+    /// The first update whose pairs are more gradients than a frame holds: what is wrong with it where keys are not sent.
+    pub(super) beyond: Option<String>,
+}
+
+/// Bytes of an update's frame where keys are not sent: as recorded, more where its gradients need more.
+pub(super) fn keyless_bytes(update: &Update, keys: usize, values: usize) -> u32 {
+    let needed = if keys > 0 { frame_of(values) } else { 0 };
+    update.bytes.max(needed.min(FRAME_MAX) as u32)
 }
 
 impl Survey {
@@ -78,10 +88,11 @@ impl Survey {
             pass: Pass::default(),
             frame_max: 0,
             values: 0,
+            beyond: None,
         };
         let mut offset = Some(0);
         for path in &traces.0 {
-            let (population, own, frame_max) = one(path, &mut survey.values)?;
+            let (population, own, frame_max) = survey.read(path)?;
             let all = &mut survey.pass;
             let leg = offset.map(|offset| Leg { path: path.clone(), first: own.first, offset });
             let Some((leg, last)) = leg.and_then(|leg| leg.at(own.last).map(|last| (leg, last))) else {
@@ -124,27 +135,40 @@ fn differ(place: &str, one: (&Path, &Population), other: (&Path, &Population)) -
     ))
 }
 
-/// Reads a whole trace and refuses it if it breaks a rule; its gradients are added to `values`.
-fn one(path: &Path, values: &mut u64) -> Result<(Population, Pass, u32)> {
-    let mut reader = Reader::open(path)?;
-    let mut rules = Rules::default();
-    let (mut pass, mut frame_max) = (Pass::default(), 0);
-    let refuse = |what: &str| Error::data(path, format!("{what}; `pktgen trace check` says more"));
-    while let Some(block) = reader.next_block()? {
-        for (i, update) in block.updates.iter().enumerate() {
-            rules.update(update, block.values(i));
-            *values += block.values(i).len() as u64;
-            rules.pairs(block.keys(i), block.values(i));
-            pass.add(update.t_gen, update.bytes);
-            frame_max = frame_max.max(update.bytes);
+impl Survey {
+    /// Reads a whole trace and refuses it if it breaks a rule.
+    fn read(&mut self, path: &Path) -> Result<(Population, Pass, u32)> {
+        let mut reader = Reader::open(path)?;
+        let mut rules = Rules::default();
+        let (mut pass, mut frame_max) = (Pass::default(), 0);
+        let refuse = |what: &str| Error::data(path, format!("{what}; `pktgen trace check` says more"));
+        while let Some(block) = reader.next_block()? {
+            for (i, update) in block.updates.iter().enumerate() {
+                let (keys, values) = (block.keys(i), block.values(i));
+                rules.update(update, values);
+                rules.pairs(update.bytes, keys, values);
+                self.values += values.len() as u64;
+                if !keys.is_empty() && frame_of(values.len()) > FRAME_MAX && self.beyond.is_none() {
+                    let (count, row) = (values.len(), rules.rows() - 1);
+                    self.beyond = Some(format!(
+                        "{}: row {row}: {count} pairs; a frame without keys has at most {} gradients: workload.kind = \"sparse\" sends \
+                         any number",
+                        path.display(),
+                        (FRAME_MAX - frame_of(0)) / 4
+                    ));
+                }
+                let bytes = keyless_bytes(update, keys.len(), values.len());
+                pass.add(update.t_gen, bytes);
+                frame_max = frame_max.max(bytes);
+            }
+            if let Some(what) = rules.problems().first() {
+                return Err(refuse(what));
+            }
         }
-        if let Some(what) = rules.problems().first() {
-            return Err(refuse(what));
+        let (cluster_of, problems) = rules.finish();
+        match problems.first() {
+            Some(what) => Err(refuse(what)),
+            None => Ok((Population { cluster_of, moves: Vec::new() }, pass, frame_max)),
         }
-    }
-    let (cluster_of, problems) = rules.finish();
-    match problems.first() {
-        Some(what) => Err(refuse(what)),
-        None => Ok((Population { cluster_of, moves: Vec::new() }, pass, frame_max)),
     }
 }

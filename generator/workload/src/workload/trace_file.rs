@@ -1,7 +1,7 @@
 //! Replaying trace files one after the other, as recorded or scaled in time.
 
 use super::held::{self, Held};
-use super::survey::{Leg, Replayed, Survey};
+use super::survey::{Leg, Replayed, Survey, keyless_bytes};
 use super::{Known, Source, Update, Workload};
 use crate::config::{KeyTables, Section};
 use crate::gradient::{GradientPool, tile};
@@ -43,6 +43,9 @@ impl Workload for TraceFile {
         find(SCHEDULES, "schedule", &kind, &schedule.place("kind"))?;
         schedule.settle("kind", "as_recorded");
         let survey = Survey::make(&traces, &section.place("trace"))?;
+        if let Some(what) = &survey.beyond {
+            return Err(Error::config(format!("{}: {what}", section.place("trace"))));
+        }
         let fits = held::fits(survey.pass.count, survey.values);
         let source = recorded(survey, schedule, seed)?;
         Ok(if fits { Box::new(source.hold()) } else { Box::new(source) })
@@ -157,7 +160,8 @@ impl Recorded {
         let base = *self.base.get(update.worker as usize)?;
         let t_gen = self.stretch.at(self.legs[self.leg].at(update.t_gen)?)?;
         let seq = u32::try_from(u64::from(update.seq) + base).ok()?;
-        (update.bytes <= self.frame_max).then_some(Update { t_gen, seq, ..*update })
+        let bytes = keyless_bytes(update, self.block.keys(self.at).len(), self.block.values(self.at).len());
+        (bytes <= self.frame_max).then_some(Update { t_gen, seq, bytes, ..*update })
     }
 }
 
@@ -209,6 +213,35 @@ mod tests {
             all.push((update, values));
         }
         all
+    }
+
+    /// Without keys a frame has room for all gradients of its pairs; more than a frame holds are refused.
+    #[test]
+    fn gradients_of_pairs_are_all_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pairs.parquet");
+        let write = |pairs: u32, bytes: u32| {
+            let mut writer = Writer::create(&path).unwrap();
+            let update = Update { t_gen: 0, cluster: 0, worker: 0, seq: 0, bytes, reward: None, iteration: None };
+            let (keys, values): (Vec<u64>, Vec<f32>) = (0..pairs).map(|i| (u64::from(i), i as f32 + 0.5)).unzip();
+            writer.push_pairs(&update, &keys, &values).unwrap();
+            writer.finish("recorded", Default::default(), "CC0-1.0").unwrap();
+            let mut section = Section::of("workload", &[("trace", path.display().to_string().into())]);
+            TraceFile.open(&mut section, &mut Section::of("schedule", &[]), Seed(1))
+        };
+        let mut source = write(5, 82).unwrap();
+        let update = source.peek().copied().unwrap();
+        assert_eq!((update.bytes, source.known().frame_max, elements_in(update.bytes as usize)), (92, 92, 5));
+        let mut values = vec![0; 20];
+        source.take(&mut values);
+        let sent: Vec<f32> = values.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        assert_eq!(sent, [0.5, 1.5, 2.5, 3.5, 4.5]);
+        assert_eq!(write(100, 842).unwrap().peek().unwrap().bytes, 842, "the size that was recorded");
+        let message = write(2242, 9036).err().unwrap().to_string();
+        assert!(
+            message.contains("2242 pairs") && message.contains("at most 2241") && message.contains("sparse"),
+            "{message}"
+        );
     }
 
     #[test]

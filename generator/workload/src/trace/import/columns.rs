@@ -12,7 +12,7 @@ use crate::arrow::datatypes::{
 };
 
 use super::sink::Sink;
-use super::{Altered, Notes, check_room, frame_for};
+use super::{Altered, Notes, frame_for};
 use crate::trace::schema::{accept_version, trace_schema};
 use crate::workload::Update;
 use crate::{Error, Result};
@@ -196,10 +196,7 @@ impl Rows {
         };
         let mut is_sized = false;
         let bytes = match whole("bytes", optional(&columns.bytes))? {
-            Some(bytes) => {
-                check_room(bytes, keys.len(), values.len()).map_err(|why| format!("row {row}: {why}"))?;
-                bytes
-            }
+            Some(bytes) => bytes,
             None => {
                 is_sized = keys.is_empty() && values.is_empty();
                 frame_for(keys.len(), values.len(), self.bytes).map_err(|why| format!("row {row}: {why}"))?
@@ -216,6 +213,7 @@ impl Rows {
             iteration: whole("iteration", optional(&columns.iteration))?,
         };
         self.altered.sized += u64::from(is_sized);
+        self.altered.see(bytes, keys.len(), values.len());
         Ok((update, keys, values))
     }
 }
@@ -267,8 +265,18 @@ fn floats(column: &dyn Array) -> Option<Vec<Option<f64>>> {
             Some(column.as_primitive_opt::<Float16Type>()?.iter().map(|cell| cell.map(f64::from)).collect())
         }
         DataType::Null => Some(vec![None; column.len()]),
-        _ => Some(integers(column)?.into_iter().map(|cell| cell.map(|n| n as f64)).collect()),
+        _ => Some(integers(column)?.into_iter().map(|cell| cell.map(odd)).collect()),
     }
+}
+
+/// An integer in 64 bits: where they do not hold it, the odd one of the two beside it, so that it is rounded to 32 bits as if at once.
+fn odd(n: i128) -> f64 {
+    let near = n as f64;
+    if near as i128 == n {
+        return near;
+    }
+    let beyond = (near as i128).unsigned_abs() > n.unsigned_abs();
+    f64::from_bits((near.to_bits() - u64::from(beyond)) | 1)
 }
 
 /// The lists of a column, their numbers as `widen` makes them; none if it holds something else.
@@ -299,4 +307,25 @@ fn lists<T: Clone>(column: &dyn Array, widen: fn(&dyn Array) -> Option<Vec<Optio
     // A row without a list has no values, whatever its place holds.
     let present = |(i, range): (usize, Range<usize>)| if column.is_valid(i) { range } else { 0..0 };
     Some(Lists { numbers, ranges: ranges.into_iter().enumerate().map(present).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By way of 64 bits an integer becomes the nearest number of 32 bits, and what is not exact is seen.
+    #[test]
+    fn integers_are_rounded_once() {
+        for (n, nearest) in [
+            ((1i128 << 60) + (1 << 36) + 1, 1_152_921_642_045_800_448.0f32),
+            (-(1i128 << 60) - (1 << 36) - 1, -1_152_921_642_045_800_448.0),
+            ((1 << 53) + 1, 9_007_199_254_740_992.0),
+            (16_777_217, 16_777_216.0),
+            (i128::from(u64::MAX), 18_446_744_073_709_551_616.0),
+        ] {
+            assert_eq!(odd(n) as f32, nearest, "{n}");
+            assert_ne!(f64::from(nearest), odd(n), "{n} is not exact");
+        }
+        assert_eq!((odd(-7), odd(1 << 53)), (-7.0, 9_007_199_254_740_992.0));
+    }
 }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use csv::{ReaderBuilder, StringRecord, Trim};
 
 use super::sink::Sink;
-use super::{Altered, ImportOptions, Importer, Notes, check_room, frame_for};
+use super::{Altered, ImportOptions, Importer, Notes, frame_for};
 use crate::registry::Named;
 use crate::workload::Update;
 use crate::{Error, Result};
@@ -67,6 +67,7 @@ fn rows(input: &Path, bytes: u32, sink: &mut Sink, notes: &mut Notes) -> Result<
             .map_err(|what| Error::data(input, format!("line {line} (row {row}): {what}")))?;
         let is_sized = columns.places[3].is_none_or(|place| record[place].is_empty());
         altered.sized += u64::from(is_sized && keys.is_empty() && values.is_empty());
+        altered.see(update.bytes, keys.len(), values.len());
         sink.push_pairs(&update, &keys, &values, || format!("line {line}"))?;
     }
     if !columns.ignored.is_empty() {
@@ -161,11 +162,7 @@ impl Columns {
             seq,
             bytes: match own {
                 "" => frame_for(keys.len(), values.len(), bytes).map_err(|why| format!("column \"values\": {why}"))?,
-                own => {
-                    let own = whole("bytes", own, u32::MAX)?;
-                    check_room(own, keys.len(), values.len())?;
-                    own
-                }
+                own => whole("bytes", own, u32::MAX)?,
             },
             reward: if reward.is_empty() { None } else { Some(real("reward", reward, altered)?) },
             iteration: if iteration.is_empty() { None } else { Some(whole("iteration", iteration, u32::MAX)?) },
@@ -199,13 +196,15 @@ fn whole<T: FromStr + std::fmt::Display>(column: &str, text: &str, most: T) -> R
     text.parse().map_err(|_| format!("column \"{column}\": \"{text}\" is not a whole number from 0 to {most}"))
 }
 
-/// A number of 32 bits; one that is 0 there and not in the file counts as rounded.
+/// A number of 32 bits. It is rounded if no text of such a number is read as the same: neither the shortest, nor one of nine digits.
 fn real(column: &str, text: &str, altered: &Altered) -> Result<f32, String> {
     let value: Option<f32> = text.parse().ok().filter(|value: &f32| value.is_finite());
-    if value == Some(0.0) && text.parse() != Ok(0.0f64) {
-        altered.rounded.set(altered.rounded.get() + 1);
-    }
-    value.ok_or_else(|| format!("column \"{column}\": \"{text}\" is not a finite number of 32 bits"))
+    let value = value.ok_or_else(|| format!("column \"{column}\": \"{text}\" is not a finite number of 32 bits"))?;
+    let written: Option<f64> = text.parse().ok();
+    let same = |as_text: String| as_text.parse().ok() == written;
+    let is_exact = written == Some(value.into()) || same(value.to_string()) || same(format!("{value:.8e}"));
+    altered.rounded.set(altered.rounded.get() + u64::from(!is_exact));
+    Ok(value)
 }
 
 /// A time in picoseconds: decimal digits, with a point and an exponent if need be, `unit` digits above picoseconds, without a
@@ -249,6 +248,21 @@ fn time(column: &str, text: &str, unit: i32) -> Result<i64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_text_of_a_number_of_32_bits_is_rounded() {
+        let rounded = |text: &str| {
+            let altered = Altered::default();
+            real("values", text, &altered).unwrap();
+            altered.rounded.get() == 1
+        };
+        for text in ["0.1", "0.100000001", "1e-45", "16777216", "3.4028235e38", "-0", "0.333333343", "1.0000000"] {
+            assert!(!rounded(text), "{text}");
+        }
+        for text in ["16777217", "1e-50", "0.100000003", "0.123456789012", "3.40282349e38"] {
+            assert!(rounded(text), "{text}");
+        }
+    }
 
     #[test]
     fn times_are_exact_in_every_unit() {

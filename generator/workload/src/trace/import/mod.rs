@@ -19,11 +19,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::manifest::{TraceManifest, file_hash};
+use super::rules::frame_of;
 use super::write::refuse_same;
 use crate::registry::{Named, find};
 use crate::regular::check_regular;
 use crate::wire::frame::{FRAME_MAX, HEAD};
-use crate::wire::update::{FRAME_MIN, UPDATE_HEAD};
+use crate::wire::update::{FRAME_MIN, elements_in};
 use crate::wire::{Format, Formats};
 use crate::{Error, Result};
 use sink::Sink;
@@ -174,12 +175,31 @@ fn name_of(path: &Path) -> String {
 struct Altered {
     /// Updates that got the size of `--bytes`.
     sized: u64,
-    /// Numbers of 64 bits that 32 bits do not hold.
+    /// Numbers that 32 bits do not hold.
     rounded: Cell<u64>,
+    /// Updates whose frames have room for more gradients than there are, and updates without any.
+    repeated: u64,
+    without: u64,
+    /// Updates.
+    updates: u64,
 }
 
 impl Altered {
+    fn see(&mut self, bytes: u32, keys: usize, values: usize) {
+        self.updates += 1;
+        self.without += u64::from(values == 0);
+        self.repeated += u64::from(keys == 0 && values > 0 && elements_in(bytes as usize) > values);
+    }
+
     fn note(&self, bytes: u32, notes: &mut Notes) {
+        if self.repeated > 0 {
+            let text = format!("the values of {} updates, whose frames have room for more", self.repeated);
+            notes.insert("repeated".to_owned(), text);
+        }
+        if self.without > 0 && self.without < self.updates {
+            let text = format!("gradients of {} updates without values, beside updates that have some", self.without);
+            notes.insert("made_up".to_owned(), text);
+        }
         if self.sized > 0 {
             let text = format!("{bytes} for {} updates without a size, keys or values (--bytes)", self.sized);
             notes.insert("bytes".to_owned(), text);
@@ -196,23 +216,12 @@ fn frame_for(keys: usize, values: usize, bytes: u32) -> Result<u32, String> {
     if keys > 0 {
         return Ok((HEAD + 8 * keys).clamp(FRAME_MIN, FRAME_MAX) as u32);
     }
-    let wanted = if values == 0 { bytes as usize } else { HEAD + UPDATE_HEAD + 4 * values };
+    let wanted = if values == 0 { bytes as usize } else { frame_of(values) };
     if (FRAME_MIN..=FRAME_MAX).contains(&wanted) {
         Ok(wanted as u32)
     } else {
         Err(format!("{values} values need a frame of {wanted} bytes; frames have {FRAME_MIN} to {FRAME_MAX}"))
     }
-}
-
-/// Refuses a frame of `bytes` that has no room for `values`. Pairs with keys are cut into frames.
-fn check_room(bytes: u32, keys: usize, values: usize) -> Result<(), String> {
-    let needed = HEAD + UPDATE_HEAD + 4 * values;
-    if keys > 0 || values == 0 || bytes as usize >= needed {
-        return Ok(());
-    }
-    Err(format!(
-        "column \"bytes\": {values} values need a frame of {needed} bytes, and it says {bytes}; leave the column out, or give {needed} or more"
-    ))
 }
 
 /// Counts as words, largest kinds first as they are given: `3 ack, 1 result`; none if all are 0.

@@ -36,7 +36,7 @@ impl Sink {
         place: impl FnOnce() -> String,
     ) -> Result<()> {
         self.rules.update(update, values);
-        self.rules.pairs(keys, values);
+        self.rules.pairs(update.bytes, keys, values);
         let new = self.rules.problems().len() - self.places.len();
         if new > 0 {
             let place = place();

@@ -132,7 +132,7 @@ impl Census {
         while let Some(block) = reader.next_block()? {
             for (i, update) in block.updates.iter().enumerate() {
                 rules.update(update, block.values(i));
-                rules.pairs(block.keys(i), block.values(i));
+                rules.pairs(update.bytes, block.keys(i), block.values(i));
                 census.keyed |= !block.keys(i).is_empty();
                 match update.cluster {
                     NO_CLUSTER => census.plain += 1,

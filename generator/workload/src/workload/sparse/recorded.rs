@@ -18,9 +18,8 @@ use crate::{Error, Result};
 pub(super) fn open(traces: &Traces, section: &mut Section, seed: Seed) -> Result<sparse::Sparse> {
     let survey = Survey::make(traces, &section.place("trace"))?;
     let told: Option<u64> = section.get_opt("parameters")?;
-    // First what no other key can mend.
-    let recording = read(&survey, told)?;
     let (jobs, workers_per_job) = members(&survey, section)?;
+    let recording = read(&survey, told, Recording::new(jobs, workers_per_job))?;
     let longest = u32::try_from(recording.iterations()).unwrap_or(u32::MAX);
     let name = survey.legs[0].path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let replay = Replay {
@@ -65,7 +64,7 @@ fn members(survey: &Survey, section: &mut Section) -> Result<(u16, u32)> {
 }
 
 /// All pairs of the traces, one after the other.
-fn read(survey: &Survey, parameters: Option<u64>) -> Result<Recording> {
+fn read(survey: &Survey, parameters: Option<u64>, mut recording: Recording) -> Result<Recording> {
     let first = &survey.legs[0].path;
     if survey.values > PAIRS_HELD {
         return Err(Error::data(
@@ -77,7 +76,6 @@ fn read(survey: &Survey, parameters: Option<u64>) -> Result<Recording> {
         ));
     }
     let end = parameters.unwrap_or(PARAMETERS_MAX);
-    let mut recording = Recording::new(survey.population.len());
     for leg in &survey.legs {
         let refuse = |what: String| Error::data(&leg.path, what);
         let (mut reader, mut row) = (Reader::open(&leg.path)?, 0);
