@@ -23,6 +23,9 @@ use pktgen_wire::device::GROWTH_MAX;
 use crate::ground::{strangers, wired};
 use crate::settings::CertifySettings;
 
+/// Frames of the device's output in whose time one would have come, if any waited.
+const FRAMES_OF_SILENCE: Time = 3;
+
 /// The most frames that are taken at once.
 const BURST: usize = 64;
 /// Before a deadline so near the bench stays awake.
@@ -59,6 +62,8 @@ pub struct WireBench<'a> {
     folder: &'a Path,
     start: Box<Start<'a>>,
     settings: CertifySettings,
+    /// The device is silent when nothing has come for so long: an output that takes longer for a frame is not silent yet.
+    quiet: Time,
     clock: RunClock,
     /// Nothing had come that was not taken at this instant, for each wire; and whether nothing was sent since.
     looked: Vec<(Time, bool)>,
@@ -91,6 +96,8 @@ impl<'a> WireBench<'a> {
         let readdressed = Document::parse(&plan.spec.config, "the resolved experiment")?.get("transport.readdress")
             == Some(&Value::Bool(true));
         let outer = strangers(transport.outer.as_deref());
+        let ground = wired(plan, &settings)?;
+        let frame = ground.busy(ground.frame_bytes).unwrap_or_default();
         let mut bench = WireBench {
             wires: Vec::new(),
             device: None,
@@ -102,12 +109,13 @@ impl<'a> WireBench<'a> {
             folder,
             start,
             settings,
+            quiet: settings.silence.ps().max(frame.saturating_mul(FRAMES_OF_SILENCE)),
             clock,
             looked: Vec::new(),
             lost_before: 0,
         };
         bench.begin()?;
-        Ok((bench, wired(plan, &settings)?))
+        Ok((bench, ground))
     }
 
     /// Starts the device, and opens the interfaces, which may be those of its cables.
@@ -174,7 +182,7 @@ impl<'a> WireBench<'a> {
     /// Waits a little for frames.
     fn doze(&mut self, span: Time) -> Result<()> {
         // With two cables none is waited for long, since the other may have something.
-        let most = if self.wires.len() > 1 { MS / 4 } else { self.settings.silence.ps() };
+        let most = if self.wires.len() > 1 { MS / 4 } else { self.quiet };
         self.wires[0].wait((span.clamp(0, most) / NS) as u64)
     }
 }
@@ -242,7 +250,7 @@ impl ProbeBench for WireBench<'_> {
     }
 
     fn settle(&mut self, each: EachFrame) -> Result<()> {
-        let (quiet, flood) = (self.settings.silence.ps(), self.settings.flood.ps());
+        let (quiet, flood) = (self.quiet, self.settings.flood.ps());
         let begun = self.clock.now();
         let mut heard = begun;
         loop {

@@ -325,14 +325,15 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
     if server && counted {
         let merged: u64 = totals.bins.iter().zip(0u64..).skip(2).map(|(packets, n)| packets * n).sum();
         out.push(updates("merged", merged as f64));
-        out.push(updates("represented", totals.represented as f64));
+        out.push(Line::new("represented", UPDATES, totals.distinct().map(|n| n as f64)));
         // Without numbers copies are not distinguished, and copies of results are meant.
         if totals.ageless == 0 {
             out.push(Line::new("duplicates", PACKETS, totals.duplicates as f64));
         }
         if numbered > 0 {
             out.push(updates("numbered", numbered as f64));
-            let gaps = numbered.checked_sub(totals.represented).filter(|_| facts.unread(Side::Server) == 0);
+            let gaps = totals.distinct().and_then(|held| numbered.checked_sub(held));
+            let gaps = gaps.filter(|_| facts.unread(Side::Server) == 0);
             let gaps = gaps.map(|gaps| gaps as f64);
             out.push(Line::new("numbers_missing", UPDATES, gaps));
             out.push(Line::new("numbers_missing_share", SHARE, gaps.and_then(|gaps| share(gaps, numbered))));
@@ -341,16 +342,17 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
     if sender && given && counted {
         // What could not be read may be what is missing.
         let seen = Side::ALL.iter().all(|side| totals.found(*side) > 0 && facts.unread(*side) == 0);
-        let of = |sent: u64, arrived: u64| {
-            let missing = sent.checked_sub(arrived).filter(|_| seen).map(|missing| missing as f64);
+        let of = |sent: u64, arrived: Option<u64>| {
+            let missing = arrived.and_then(|arrived| sent.checked_sub(arrived)).filter(|_| seen);
+            let missing = missing.map(|missing| missing as f64);
             (missing, missing.and_then(|missing| share(missing, sent)))
         };
-        let (missing, of_sent) = of(totals.sent_updates, totals.represented);
+        let (missing, of_sent) = of(totals.sent_updates, totals.distinct());
         out.push(Line::new("missing", UPDATES, missing));
         out.push(Line::new("missing_share", SHARE, of_sent));
         if facts.forwards {
             // Every transmission that did not come was lost.
-            let (dropped, loss) = of(totals.sent, totals.transmitted);
+            let (dropped, loss) = of(totals.sent, Some(totals.transmitted));
             out.push(Line::new("loss", SHARE, loss));
             out.push(Line::new("dropped", UPDATES, dropped));
         }
@@ -576,7 +578,12 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
         say("fates_unknown", NO_FATES.to_owned());
     }
     if server && known.deliveries == Deliveries::Counted {
-        let (held, sent, numbered) = (totals.represented, totals.sent_updates, known.numbered);
+        let (held, sent, numbered) = (totals.distinct().unwrap_or(0), totals.sent_updates, known.numbered);
+        if totals.distinct().is_none() {
+            let text = "updates were sent again, and packets do not name all updates in an aggregate: how many different ones arrived is not \
+                        known";
+            say("repeats_unknown", text.to_owned());
+        }
         if sender && held > sent {
             say(
                 "senders_incomplete",

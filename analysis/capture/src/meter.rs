@@ -130,6 +130,9 @@ pub(super) struct Totals {
     pub(super) represented: u64,
     /// Updates in different transmissions.
     pub(super) transmitted: u64,
+    /// Whether packets with several updates arrived, and whether any was a later transmission.
+    pub(super) aggregates: bool,
+    pub(super) repeats: bool,
     /// Packets that were received before; those too old to tell.
     pub(super) duplicates: u64,
     pub(super) late: u64,
@@ -185,6 +188,11 @@ impl Totals {
         self.elements *= u64::from(n);
         self.first_elements *= u64::from(n);
         self.at_server.multiply(n);
+    }
+
+    /// Different updates in what arrived; none where an aggregate may hold one that was sent again, for it does not name all its members.
+    pub(super) fn distinct(&self) -> Option<u64> {
+        (!self.aggregates || !self.repeats && self.resent == 0).then_some(self.represented)
     }
 
     /// Packets of known formats and of background traffic at a side.
@@ -274,6 +282,8 @@ impl Meter {
                 bins: vec![0; usize::from(u16::MAX) + 1],
                 represented: 0,
                 transmitted: 0,
+                aggregates: false,
+                repeats: false,
                 duplicates: 0,
                 late: 0,
                 results: 0,
@@ -374,6 +384,8 @@ impl Meter {
         let (sight, t) = (&event.sight, event.t);
         let totals = &mut self.totals;
         totals.delivered(event);
+        totals.aggregates |= sight.count > 1;
+        totals.repeats |= sight.attempt > 0;
         let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else {
             totals.ageless += 1;
             totals.represented += u64::from(sight.count);

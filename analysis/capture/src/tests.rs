@@ -485,6 +485,16 @@ fn updates_are_counted_once_however_often_they_are_sent() {
     let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.path().join(name));
     let forwards = analysed(&CapturePlan { forwards: true, ..both(&names) });
     assert_eq!(value(&forwards.lines, "dropped"), Some(3.0));
+    // An aggregate may hold one of them once more.
+    let header = Header { count: 2, ..Header::peek(&sides[1][0].1[HEAD..]).unwrap() };
+    header.emit_update(&mut sides[1][0].1[HEAD..]);
+    let merged = of_sides(dir.path(), &sides);
+    for metric in ["represented", "missing", "missing_share", "numbers_missing"] {
+        assert_eq!(value(&merged.lines, metric), None, "{metric}");
+    }
+    assert_eq!(value(&merged.lines, "sent"), Some(23.0));
+    let notes: Vec<_> = merged.notes.iter().map(|note| note.note).collect();
+    assert!(notes.contains(&"repeats_unknown") && !notes.contains(&"senders_incomplete"), "{notes:?}");
 }
 
 /// What could not be read may be what is missing: cut in its header, or two datagrams that the host joined.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use pktgen_core::record::InterfaceCounts;
+
 use crate::cause::{
     DEVICE_DROPS, DEVICE_ENDED, DEVICE_LATE_START, DEVICE_STOPPED, DROPPED_AT_RANDOM, DROPPED_IN_BURSTS, NO_CARRIER,
     RATE_LIMITED, REORDERED, TOO_LONG, WORKER_UNKNOWN,
@@ -58,6 +60,7 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: LostOnLinks, fou
         return;
     }
     by_time(&evidence.arrived.recv_ps, &mut rows, 0, on_links, found);
+    taken_elsewhere(evidence, found);
     // Of what is left the altered ones are some.
     let lost = rows.iter().filter(|row| !row.came).count();
     if lost as u64 > altered {
@@ -70,6 +73,22 @@ pub(crate) fn ends(evidence: &Evidence, on_links: LostOnLinks, found: &mut Vec<C
     // What the device took and does not account for, by its own counters.
     let leaks = found.iter().find(|found| found.cause == &DEVICE_DROPS).map_or(0, |found| found.explains as usize);
     by_time(&evidence.arrived.recv_ps, &mut rows(evidence), leaks, on_links, found);
+    taken_elsewhere(evidence, found);
+}
+
+/// Frames that came to the interface and not to the run were taken by something else on this host: then nobody knows that a device stopped.
+fn taken_elsewhere(evidence: &Evidence, found: &mut [CauseFound]) {
+    let Some(stopped) = found.iter_mut().find(|found| found.cause == &DEVICE_STOPPED) else { return };
+    let Some(counts) = evidence.interface("server") else { return };
+    let InterfaceCounts { rx_packets, received, interface, .. } = counts;
+    if rx_packets.saturating_sub(received + evidence.manifest.counters.foreign) <= stopped.explains / 4 {
+        return;
+    }
+    let says = format!(
+        "{rx_packets} packets came, and the run had {received}: something else on this host took them (an XDP program, another capture, a filter)"
+    );
+    stopped.certainty = Certainty::Possible;
+    stopped.proofs.push(EvidenceItem::new(format!("interface {interface}"), says));
 }
 
 fn rows(evidence: &Evidence) -> Vec<Row> {
@@ -211,12 +230,8 @@ fn by_time(arrived_ps: &[i64], rows: &mut Vec<Row>, leaks: usize, on_links: Lost
             at(&rows[last]),
             middle.len()
         );
-        found.push(CauseFound::new(
-            &DEVICE_STOPPED,
-            certainty(tail),
-            tail as u64,
-            vec![EvidenceItem::new("sent.parquet", says)],
-        ));
+        let proof = EvidenceItem::new("sent.parquet", says);
+        found.push(CauseFound::new(&DEVICE_STOPPED, certainty(tail), tail as u64, vec![proof]));
     }
     let keep = if late { first } else { 0 }..if stopped { last + 1 } else { rows.len() };
     *rows = rows[keep].to_vec();

@@ -178,9 +178,10 @@ fn grouping(dice: &mut Dice, table: &str) -> String {
     };
     let aggregates = format!(
         "COUNT(*) AS a, COUNT({value}) AS b, SUM({value}) AS c, MIN({value}) AS d, MAX({value}) + 1 AS e, AVG({value}) AS h, \
-         SUM({value}) FILTER (WHERE worker > 2) AS i, COUNT(*) FILTER (WHERE seq < 100) AS j, SUM(1.5) AS k{texts}"
+         SUM({value}) FILTER (WHERE worker > 2) AS i, COUNT(*) FILTER (WHERE seq < 100) AS j, SUM({value} * 0 + 1.5) AS k{texts}"
     );
-    let aggregates = if below(dice, 4) > 0 { aggregates.replace(", SUM(1.5) AS k", "") } else { aggregates };
+    let aggregates =
+        if below(dice, 4) > 0 { aggregates.replace(&format!(", SUM({value} * 0 + 1.5) AS k"), "") } else { aggregates };
     let having = one(dice, &["", " HAVING COUNT(*) > 20", " HAVING MIN(worker) < 2"]);
     let chosen: Vec<String> =
         (0..below(dice, 3)).map(|key| format!("{} AS k{key}", keys[(below(dice, 20) + key) % keys.len()])).collect();

@@ -266,8 +266,23 @@ impl Visitor for Check<'_> {
         if select.into.is_some() {
             return ControlFlow::Break(at(select.span().start, "SELECT INTO is refused: nothing is written"));
         }
+        let counts = |expr: &Expr| match expr {
+            Expr::Function(Function { name, .. }) if name.to_string().eq_ignore_ascii_case("count") => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        };
+        let of_rows = || select.selection.is_some() || visit_expressions(&select.projection, counts).is_break();
+        if select.from.is_empty() && of_rows() {
+            let what = "WHERE and COUNT without FROM are refused: name a table, or a subquery";
+            return ControlFlow::Break(at(select.span().start, what));
+        }
         windows(select)?;
         select.from.iter().try_for_each(joins)
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+        constant(expr)
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Error> {
@@ -353,6 +368,27 @@ fn windows(select: &Select) -> ControlFlow<Error> {
         }
         ControlFlow::Continue(())
     })
+}
+
+/// Refuses what aggregates a constant, which polars takes once whatever the rows are.
+fn constant(expr: &Expr) -> ControlFlow<Error> {
+    const AGGREGATES: [&str; 9] = ["SUM", "AVG", "MEAN", "MEDIAN", "MIN", "MAX", "STD", "VAR", "QUANTILE"];
+    let Expr::Function(Function { name, args: FunctionArguments::List(arguments), .. }) = expr else {
+        return ControlFlow::Continue(());
+    };
+    let name = name.to_string().to_uppercase();
+    if !AGGREGATES.iter().any(|aggregate| name.starts_with(aggregate)) {
+        return ControlFlow::Continue(());
+    }
+    let column = |inner: &Expr| match inner {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    if visit_expressions(arguments, column).is_break() {
+        return ControlFlow::Continue(());
+    }
+    let what = format!("{expr} is of no column: write COUNT(*) times the number, or aggregate a column");
+    ControlFlow::Break(at(expr.span().start, what))
 }
 
 /// Refuses outer, semi and anti joins on more than equal columns: polars makes inner ones of them.

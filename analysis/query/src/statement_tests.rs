@@ -25,6 +25,7 @@ fn selects_are_taken_with_what_they_name() {
         ("SELECT 1 FROM sent UNION ALL (SELECT 2 FROM received)", "received sent", false),
         ("SELECT * FROM sent WHERE worker IN (SELECT worker FROM states)", "sent states", false),
         ("SELECT COUNT(*) FILTER (WHERE seq > 1) FROM sent", "sent", false),
+        ("SELECT COUNT(1), SUM(seq * 0 + 1), SUM(CASE WHEN seq > 1 THEN 1 ELSE 0 END) FROM sent", "sent", false),
         ("SELECT worker, cluster FROM sent s JOIN received r USING (packet, cluster)", "received sent", false),
     ] {
         let statement = parse(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -51,6 +52,11 @@ fn everything_else_is_refused() {
             "on equal columns of both sides only",
         ),
         ("SELECT COUNT(*) OVER () FROM sent GROUP BY worker", "beside GROUP BY are refused"),
+        ("SELECT worker, SUM(1) FROM sent GROUP BY worker", "SUM(1) is of no column"),
+        ("SELECT worker FROM sent GROUP BY worker HAVING SUM(2 * 1.5) > 2", "is of no column"),
+        ("SELECT STDDEV(1) FROM sent", "is of no column"),
+        ("SELECT 1 AS x WHERE FALSE", "without FROM are refused"),
+        ("SELECT COUNT(*)", "without FROM are refused"),
         ("SELECT COUNT(*) / SUM(COUNT(*)) OVER () FROM sent GROUP BY worker", "beside GROUP BY are refused"),
         ("SELECT AVG(seq) OVER (PARTITION BY worker ORDER BY seq) FROM sent", "a running AVG is refused"),
         ("SELECT STDDEV(seq) OVER (ORDER BY seq) FROM sent", "a running STDDEV is refused"),

@@ -5,6 +5,7 @@ use super::*;
 use crate::model::Fates;
 use crate::testing::{Dice, Story};
 use pktgen_core::age::Sawtooth;
+use pktgen_core::record::PacketId;
 use proptest::prelude::*;
 
 /// One flow with these deliveries (t, generation), in any order; started at `start` and last generated at `end`.
@@ -78,6 +79,20 @@ fn workers_have_the_age_of_the_aggregate_or_of_their_own_update() {
     // From 0 to 10 µs and from 6 to 16, or from 0 to 20.
     assert_eq!((newest.workers[0].mean_ns, own.workers[0].mean_ns), (Some(8000.0), Some(10_000.0)));
     assert_eq!((&newest.workers[1], &newest.clusters), (&own.workers[1], &own.clusters));
+}
+
+/// An aggregate with two updates of a worker lowers its age once: from 10 µs, never by way of the older update.
+#[test]
+fn an_aggregate_is_one_delivery_of_each_worker() {
+    let mut story = Story::new();
+    story.sent(1, 0, Some(0), 3).sent_seq(1, 1, 4_000_000, Some(4_000_000), 3);
+    story.sent(2, 6_000_000, Some(6_000_000), 3);
+    let [first, second, newest] = [(1, 0), (1, 1), (2, 0)].map(|(worker, seq)| PacketId::new(worker, seq, 0));
+    story.queued(1, 0, 1).merged_into(2, first, second).merged_into(3, second, newest);
+    story.received(10_000_000, 2, 6_000_000, 3);
+    let fates = Fates::resolve(&story.records);
+    let own = Ages::compute(&story.records, |row| fates.members_of(row), AgeOf::Own).unwrap();
+    assert_eq!((own.workers[0].peak_mean_ns, own.workers[0].peak_max_ns), (Some(10_000.0), Some(10_000.0)));
 }
 
 #[test]

@@ -132,6 +132,8 @@ struct Resolver {
     next: Vec<u32>,
     /// Where and when each packet arrived at the device that has it now.
     arrival: Vec<Option<(u16, i64)>>,
+    /// Whether a packet is background traffic.
+    plain: Vec<bool>,
     family: Family,
     keyed: Keyed,
     fates: Fates,
@@ -157,6 +159,7 @@ impl Resolver {
             last: (0..n as u32).collect(),
             next: vec![NOWHERE; n],
             arrival: vec![None; n],
+            plain: sent.cluster.iter().map(|cluster| !is_update(*cluster)).collect(),
             family,
             keyed: Keyed::default(),
             fates,
@@ -243,7 +246,9 @@ impl Resolver {
     }
 
     fn depart(&mut self, packet: usize, here: (u16, i64)) {
-        if let Some((_, since)) = self.arrival[packet].take() {
+        if let Some((_, since)) = self.arrival[packet].take()
+            && !self.plain[packet]
+        {
             self.fates.device_latency_ps.push(here.1.saturating_sub(since));
         }
         self.keyed.departed(packet, here.0);

@@ -138,15 +138,31 @@ pub fn jain(values: &[f64]) -> Option<f64> {
     (whole > 0.0).then(|| mean * mean / whole)
 }
 
-/// Does our interval hold the published value, or, where that is a bound, is our median on the right side? None of
-/// too few seeds.
+/// Does our interval reach the published value, which was rounded for print, or, where that is a bound, is our median on the right side?
+/// None of too few seeds.
 pub fn agrees(ours: &Estimate, value: f64, bound: Option<Bound>) -> Option<bool> {
-    let holds = ours.holds(value)?;
+    let Interval { lo, hi } = ours.interval?;
+    let half = half_of_last_digit(value);
     Some(match bound {
-        None => holds,
+        None => lo - half <= value && value <= hi + half,
         Some(Bound::Above) => ours.median >= value,
         Some(Bound::Below) => ours.median <= value,
     })
+}
+
+/// Half of the last digit that a number is printed with: of 0.045 half a thousandth, of 1714e6 half a million. Below 1 at most half a
+/// hundredth, since 0.9 may have been 90 %; whole numbers below a million are printed whole.
+fn half_of_last_digit(value: f64) -> f64 {
+    let text = format!("{}", value.abs());
+    if let Some((_, decimals)) = text.split_once('.') {
+        let half = 0.5 * 0.1f64.powi(decimals.len() as i32);
+        return if value.abs() < 1.0 { half.min(0.005) } else { half };
+    }
+    let mut unit = 1.0;
+    while value.abs() >= 1e6 && value.abs() >= 1000.0 * unit && value % (1000.0 * unit) == 0.0 {
+        unit *= 1000.0;
+    }
+    0.5 * unit
 }
 
 #[cfg(test)]
@@ -178,6 +194,25 @@ mod tests {
         assert!((7.0..=9.0).contains(&ends.lo) && (17.0..=19.0).contains(&ends.hi), "{wide:?}");
         assert_eq!(estimate(&values, false), Some(wide));
         assert_eq!((wide.holds(13.0), wide.holds(2.0)), (Some(true), Some(false)));
+    }
+
+    #[test]
+    fn print_rounds() {
+        for (value, half) in [
+            (0.88, 0.005),
+            (0.045, 0.0005),
+            (0.9, 0.005),
+            (1.6, 0.05),
+            (6109.0, 0.5),
+            (6000.0, 0.5),
+            (1714e6, 0.5e6),
+            (6e9, 0.5e9),
+        ] {
+            assert!((half_of_last_digit(value) / half - 1.0).abs() < 1e-9, "{value}: {}", half_of_last_digit(value));
+        }
+        let ours = estimate(&[0.88002; 10], true).unwrap();
+        let agreed = [0.88, 0.87, 0.8801].map(|value| agrees(&ours, value, None));
+        assert_eq!(agreed, [Some(true), Some(false), Some(false)]);
     }
 
     #[test]

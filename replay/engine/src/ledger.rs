@@ -378,6 +378,14 @@ impl Ledger {
         }
     }
 
+    /// Results with sums that 32 bits do not hold.
+    pub fn overflowed(&self) -> u64 {
+        match &self.account {
+            Account::Results(own) => own.overflowed(),
+            _ => 0,
+        }
+    }
+
     /// Errors of scaling, in 10⁻⁹; none where nothing was scaled.
     pub fn scaling_error_ppb(&self) -> Option<u64> {
         match &self.account {

@@ -11,7 +11,7 @@ use pktgen_engine::endpoint::rounds::{
     Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, SERVED, Scaled, Scaling, Settings, Trained,
     WindowControl, dense_of, direction, read_scale,
 };
-use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, Receiver, WorkerKind};
+use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, Receiver, Registers, WorkerKind};
 use pktgen_engine::frame::Heads;
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
 use pktgen_workload::dense::Dense;
@@ -221,6 +221,10 @@ impl RoundProtocol for Atp {
 
     fn fills_packets(&self) -> bool {
         true
+    }
+
+    fn registers(&self) -> Registers {
+        Registers::Saturate
     }
 
     fn delays(&self) -> &'static str {

@@ -258,9 +258,15 @@ impl Meters {
         if let Some(flow) = cluster {
             flow.deliver(packet.t, generation);
         }
-        for (worker, own) in members {
+        for (at, (worker, own)) in members.clone().enumerate() {
+            let by_own = self.age_of == AgeOf::Own;
+            // One delivery, of the newest of a worker's updates in it.
+            let newer = |(other, (of, t)): (usize, (u32, i64))| of == worker && (t, other) > (own, at);
+            if by_own && members.clone().enumerate().any(newer) {
+                continue;
+            }
             if let Some(flow) = self.workers.get(worker) {
-                flow.deliver(packet.t, if self.age_of == AgeOf::Own { own } else { generation });
+                flow.deliver(packet.t, if by_own { own } else { generation });
             }
         }
     }

@@ -94,6 +94,17 @@ codes! {
     }
 }
 
+impl SumOk {
+    /// What is known, if anything is.
+    pub fn of(right: Option<bool>) -> Self {
+        match right {
+            Some(true) => SumOk::Yes,
+            Some(false) => SumOk::No,
+            None => SumOk::Unknown,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -179,6 +179,10 @@ findings! {
         /// Sums whose members are not known.
         NotChecked = "sums_not_checked" { packets: u64 } =>
             "{packets} sums were not checked: their members are not known (format.lanes = \"which\" proves them)";
+        /// Sums that 32 bits do not hold.
+        Overflowed = "sums_overflowed" { packets: u64 } =>
+            "{packets} packets of results have sums that 32 bits do not hold: registers wrap around, or stop at the end, and workers have \
+             another number; lower endpoint.scale";
         /// Sums by key whose members are not known.
         KeysNotChecked = "keys_not_checked" { packets: u64 } =>
             "{packets} packets of hot sums were not checked: whose pairs they hold is not known (asynchronous training, pushes that workers \
@@ -259,6 +263,10 @@ findings! {
         /// One queue had all frames.
         OneQueue = "one_queue" { queue: u32, of: usize, end: String, verb: String, frames: u64, why: String } =>
             "queue {queue} of the {of} of {end} {verb} all {frames} frames: {why}";
+        /// A cable went down and up during the run.
+        CarrierChanged = "carrier_changed" { end: String, interface: String, changes: u64, state: String } =>
+            "{end}: the carrier of {interface} came or went {changes} times during the run (now {state}): losses, ages and latencies are not \
+             the device's alone";
         /// An interface dropped frames that were handed over to it.
         InterfaceDisagrees = "interface_disagrees" { end: String, interface: String, sent: u64, counted: u64, dropped: u64 } =>
             "{end}: {sent} frames were handed over to {interface}, which counted {counted} packets sent and {dropped} dropped: rows of \
@@ -446,6 +454,14 @@ pub fn judge(facts: &Facts) -> Validity {
             dropped: counts.tx_dropped + counts.tx_errors,
         }
     }));
+    notes.extend(facts.interfaces.iter().filter(|counts| counts.carrier_changes > 0).map(|counts| {
+        Note::CarrierChanged {
+            end: counts.end.clone(),
+            interface: counts.interface.clone(),
+            changes: counts.carrier_changes,
+            state: counts.state.clone(),
+        }
+    }));
     let (twice, never) = facts.unlike_once;
     if twice + never > 0 {
         notes.insert(0, Note::CountedUnlikeOnce { twice, never });
@@ -546,6 +562,7 @@ impl Note {
             | Note::NothingMerged { .. }
             | Note::NothingAged { .. }
             | Note::LimitDecided { .. }
+            | Note::CarrierChanged { .. }
             | Note::LanesContradict { .. } => true,
             // A forwarder passes each to the worker that it is addressed to.
             Note::AcksMissing { acks, seen, elsewhere, forwards, .. } => {
@@ -573,6 +590,7 @@ impl Note {
             Note::CountedUnlikeOnce { .. } => "whether sums have every contribution once",
             Note::Unmatched { .. } => "whose packets these are",
             Note::Duplicates { .. } => "why they came again",
+            Note::CarrierChanged { .. } => "what of it the outage changed",
             Note::InterfaceDisagrees { .. } => "which frames left",
             Note::DeviceCounters { .. } => "what the device counted",
             Note::Unverified {} | Note::NotVerified {} => "whether the files are as they were written",

@@ -7,6 +7,7 @@ mod all_reduce;
 pub mod gate;
 pub(crate) mod learner;
 pub mod open_loop;
+pub(crate) mod overflow;
 pub mod raw;
 pub(crate) mod retransmit;
 pub mod roster;
@@ -34,6 +35,7 @@ use crate::frame::{Frame, Heads, Kind, Pool};
 use crate::target::flows::Flows;
 use crate::target::sparse::SparsePlace;
 
+pub use overflow::Registers;
 pub use server::UpdateServer;
 
 /// A frame that an endpoint sends from `node` at `frame.t`, with its row in `sent` if it is an update.
@@ -174,6 +176,14 @@ pub trait Content: Send {
     }
     /// Most elements of a contribution.
     fn elements(&self) -> usize;
+    /// Whether a sum left 32 bits during the last addition.
+    fn left_range(&self) -> bool {
+        false
+    }
+    /// What devices make of sums that leave 32 bits.
+    fn registers(&self) -> Registers {
+        Registers::Wrap
+    }
 }
 
 /// The pairs that workers of sparse training send, as a pure function.

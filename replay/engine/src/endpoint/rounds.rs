@@ -21,7 +21,8 @@ use pktgen_workload::dense::Dense;
 
 use super::roster::{self, FrameDirection, Roster};
 use super::{
-    Behaviour, Content, Crew, Declaration, Delivery, Facts, Host, Identity, Outgoing, Payloads, Workers, WorkersEnd,
+    Behaviour, Content, Crew, Declaration, Delivery, Facts, Host, Identity, Outgoing, Payloads, Registers, Workers,
+    WorkersEnd,
 };
 use crate::frame::{BURST, Frame, Kind, Pool};
 
@@ -98,6 +99,10 @@ pub trait RoundProtocol: Send {
     }
     /// Returns whether packets have as many elements at the end of the model as everywhere.
     fn fills_packets(&self) -> bool;
+    /// What devices make of sums that leave 32 bits.
+    fn registers(&self) -> Registers {
+        Registers::Wrap
+    }
     /// What else than a loss may keep results from coming.
     fn delays(&self) -> &'static str;
 }
@@ -172,7 +177,10 @@ impl<P: RoundProtocol> Rounds<P> {
                 settings.retransmit.is_some(),
             ),
             check: facts.kind.behaviour().has_server.then(|| {
-                ResultCheck::new(Contributions::new(layout.clone(), protocol.fills_packets()), dense.workers_per_job())
+                ResultCheck::new(
+                    Contributions::new(layout.clone(), protocol.fills_packets(), protocol.registers()),
+                    dense.workers_per_job(),
+                )
             }),
             patience: facts.external.then(|| Patience::new(dense.workers_per_job())),
             protocol,
@@ -194,7 +202,7 @@ impl<P: RoundProtocol> Rounds<P> {
     where
         P: 'static,
     {
-        let content = Contributions::new(self.layout.clone(), self.protocol.fills_packets());
+        let content = Contributions::new(self.layout.clone(), self.protocol.fills_packets(), self.protocol.registers());
         let declared = Declaration {
             reacts: true,
             training: Some(self.settings.training.clone()),

@@ -8,6 +8,7 @@ use pktgen_core::record::{Book, PacketId, SumOk};
 use super::chains::{Chains, Group, Step};
 use super::fates::{Fate, FateCounts};
 use super::{Carried, DuePacket, PayloadValues, Receipt};
+use crate::endpoint::overflow::Overflow;
 use crate::endpoint::{Content, ScalingError};
 
 /// Every so many blocks the error of scaling is looked at.
@@ -25,12 +26,20 @@ pub(super) struct Results {
     members: Vec<PacketId>,
     /// Errors of scaling.
     error: ScalingError,
+    overflow: Overflow,
 }
 
 impl Results {
     pub(super) fn new(workers: usize, content: Box<dyn Content>) -> Self {
         let sums = vec![0; content.elements()];
-        Results { chains: Chains::new(workers), content, sums, members: Vec::new(), error: ScalingError::default() }
+        Results {
+            chains: Chains::new(workers),
+            content,
+            sums,
+            members: Vec::new(),
+            error: ScalingError::default(),
+            overflow: Overflow::default(),
+        }
     }
 
     #[inline]
@@ -60,9 +69,23 @@ impl Results {
             let ScalingError { off, of } = self.content.error(&self.members, &self.sums[..elements]);
             self.error = ScalingError { off: self.error.off + off, of: self.error.of + of };
         }
-        let right = u32::from(receipt.count) == group.count && receipt.carried.is_sums(&self.sums[..elements]);
+        let right = match u32::from(receipt.count) == group.count {
+            true => self.is_right(elements, &receipt.carried),
+            false => Some(false),
+        };
         self.end(packet, Fate::Delivered, counts);
-        if right { SumOk::Yes } else { SumOk::No }
+        SumOk::of(right)
+    }
+
+    /// Whether a packet carries the sum of the members that were just added up; none if nobody can know.
+    fn is_right(&mut self, elements: usize, carried: &Carried) -> Option<bool> {
+        let sums = &self.sums[..elements];
+        let same = carried.is_sums(sums);
+        let values = match carried {
+            Carried::Bytes(bytes) => Some(*bytes),
+            Carried::Digest(_) => None,
+        };
+        self.overflow.judge(&mut *self.content, &self.members, sums, (same, values))
     }
 
     /// A result on a wire does not say which transmission of the packet it is known by is in it: it is the one that has as
@@ -81,16 +104,16 @@ impl Results {
     }
 
     /// A result of these workers arrived, of a device that keeps no books: the first transmission of each that is under way is in
-    /// it. Whether it is their sum; none, and nothing is delivered, if one of them has none under way.
+    /// it. Whether it is their sum, as far as anyone can know; none, and nothing is delivered, if one of them has none under way.
     pub(super) fn received_of_all(
         &mut self,
         workers: &[u32],
         seq: u32,
         carried: &Carried,
         counts: &mut FateCounts,
-    ) -> Option<bool> {
+    ) -> Option<SumOk> {
         let elements = self.add_up_first(workers, seq)?;
-        let (right, alone) = (carried.is_sums(&self.sums[..elements]), workers.len() == 1);
+        let (right, alone) = (SumOk::of(self.is_right(elements, carried)), workers.len() == 1);
         for member in &self.members {
             self.chains.end(*member, |member, _| counts.of(member).count(Fate::Delivered, alone));
         }
@@ -174,6 +197,11 @@ impl Results {
         for packet in self.chains.ids() {
             self.end(packet, Fate::InFlight, counts);
         }
+    }
+
+    /// Results with sums that 32 bits do not hold.
+    pub(super) fn overflowed(&self) -> u64 {
+        self.overflow.results
     }
 
     /// How far the means that workers make of results are from those of gradients before they were scaled: Σ|error| in

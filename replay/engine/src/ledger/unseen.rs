@@ -163,14 +163,9 @@ impl BlackBox {
         };
         if usize::from(receipt.count) != workers.len() {
             // Whose it is does not matter to whether it is right, and is not taken for known.
-            return match results.is_sum_of_some(workers, receipt) {
-                Some(right) if right => SumOk::Yes,
-                Some(_) => SumOk::No,
-                None => {
-                    self.sums += 1;
-                    SumOk::Unknown
-                }
-            };
+            let right = results.is_sum_of_some(workers, receipt);
+            self.sums += u64::from(right.is_none());
+            return SumOk::of(right);
         }
         // What a result is known by: all of a job have the same numbers.
         let known = PacketId::new(workers[0], packet.seq(), 0);
@@ -178,7 +173,7 @@ impl BlackBox {
             return self.again(known, counts);
         };
         self.arrived.insert(known.0);
-        if right { SumOk::Yes } else { SumOk::No }
+        right
     }
 
     /// The workers of a job.

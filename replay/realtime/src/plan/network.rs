@@ -1,7 +1,11 @@
 //! The properties of the network that endpoints use.
 
+use pktgen_core::config::{Document, Value};
 use pktgen_core::time::{Serialiser, Time};
 use pktgen_core::topology::{Link, NodeId, Role, Routes, Topology};
+
+use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::update::{ACK_HEAD, UPDATE_HEAD};
 
 use crate::endpoint::Standby;
 
@@ -12,11 +16,11 @@ pub(super) fn standby(topology: &Topology) -> Option<Standby> {
     Some(Standby { controller, switch, aggregators: topology.aggregators().into() })
 }
 
-/// Returns the longest time from sending a frame of `bytes` to the arrival of an ACK of that size where nothing waits.
-pub(super) fn round_trip(topology: &Topology, routes: &Routes, bytes: u32) -> Time {
+/// Returns the longest time from sending a frame of `update` bytes to the arrival of its ACK of `ack` bytes where nothing waits.
+pub(super) fn round_trip(topology: &Topology, routes: &Routes, update: u32, ack: u32) -> Time {
     let exits = topology.exits();
     let Some(server) = topology.sink() else { return 0 };
-    let one_way = |from: NodeId, to: NodeId| -> Time {
+    let one_way = |from: NodeId, to: NodeId, bytes: u32| -> Time {
         let (mut at, mut time) = (from, 0);
         while at != to {
             let port = routes.port(at, to);
@@ -28,7 +32,16 @@ pub(super) fn round_trip(topology: &Topology, routes: &Routes, bytes: u32) -> Ti
         time
     };
     let hosts = topology.nodes.iter().enumerate().filter(|(_, n)| matches!(n.role, Role::Host(_)));
-    hosts.map(|(id, _)| one_way(id as NodeId, server) + one_way(server, id as NodeId)).max().unwrap_or(0)
+    hosts.map(|(id, _)| one_way(id as NodeId, server, update) + one_way(server, id as NodeId, ack)).max().unwrap_or(0)
+}
+
+/// Bytes of the acknowledgement of an update of `update` bytes: with its gradients, or as many weights, unless `endpoint.ack_model` says otherwise.
+pub(super) fn ack_bytes(document: &Document, update: u32) -> u32 {
+    let bare = (HEAD + ACK_HEAD) as u32;
+    match document.get("endpoint.ack_model") {
+        Some(Value::Text(model)) if model == "none" => bare,
+        _ => bare + update.saturating_sub((HEAD + UPDATE_HEAD) as u32),
+    }
 }
 
 /// Returns the rate of the slowest link from a host.

@@ -17,7 +17,7 @@ use pktgen_workload::workload::{self, Opened, Source};
 
 use super::capture::read_capture;
 use super::devices::{DeviceSet, check_room, read_devices};
-use super::network::{host_rate_bps, round_trip, standby};
+use super::network::{ack_bytes, host_rate_bps, round_trip, standby};
 use super::{Plan, Spec};
 use crate::catalogue::Catalogue;
 use crate::endpoint::{Crew, Facts, Payloads, Receiver, UpdateServer, WorkerKind, raw};
@@ -120,7 +120,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         external: transport.lockstep.is_some() || hardware.as_ref().is_some_and(|own| own.external),
         udp_checksum,
         seed: Seed(seed),
-        round_trip: round_trip(&topology, &routes, frame_max as u32),
+        round_trip: round_trip(&topology, &routes, frame_max as u32, ack_bytes(&document, frame_max as u32)),
         states: capture.states,
         share,
         lanes: lanes.clone(),
@@ -308,6 +308,13 @@ fn read_transport(
         addresses: hardware.and_then(|own| own.profile.addressing.resolve(opened.source.population()).ok()),
     };
     let plan = TransportPlan::read(document, frames)?;
+    let wired = plan.kind.capabilities().real_time && plan.lockstep.is_none();
+    if wired && hardware.is_some_and(|own| own.external) && plan.middleware.has("fault") {
+        return Err(Error::config(
+            "transport.fault_loss and its like act at the ends of pktgen's own device, and this one is external: nothing would be lost; \
+             leave them out, and make faults on the cable (tc qdisc add dev PORT root netem loss 1%)",
+        ));
+    }
     check_raw(kind, opened.source.as_ref(), plan.kind, hardware)?;
     Ok(plan)
 }

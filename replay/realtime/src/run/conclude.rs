@@ -31,6 +31,10 @@ pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {
     }
     own.faults.append(&mut faults);
     own.faults.extend(source_failure.map(|why| Fault::WorkersStopped { why }));
+    let packets = ledger.overflowed();
+    if packets > 0 {
+        own.notes.push(Note::Overflowed { packets });
+    }
     if cut {
         own.notes.insert(0, Note::CutOff { in_flight: manifest.balance.in_flight });
     }

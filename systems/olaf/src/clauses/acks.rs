@@ -1,6 +1,9 @@
 //! Clauses on acknowledgements of the server.
 
-use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_engine::clause::checks::{dotted, headers_fit, number16, same, station};
+use pktgen_wire::wire::frame::{
+    Datagram, HEAD, SERVER_IP, Template, any_worker, group_ip, mac_of, set_udp_checksum, worker_ip,
+};
 
 use super::card::Card;
 use super::{BASE, acknowledging, merging};
@@ -44,6 +47,19 @@ pub(super) static CLAUSES: &[Clause] = &[
         probe: model,
         ..BASE
     },
+    Clause {
+        id: "olaf-ack-headers",
+        title: "headers of acknowledgements are right",
+        rule: "An ACK comes from the server's address and port 48510 to port 48511 of a worker of its cluster or of the cluster's group; Ethernet addresses are those of both, lengths and checksums right (UDP's may be 0; RFC 791, RFC 768, RFC 1112).",
+        precondition: "target.program = \"olaf\"; two clusters",
+        exempt: |ground| acknowledging(ground, 2, 1),
+        stimulus: "an update of every worker; when all has left, an ACK of the server with a UDP checksum, and one without",
+        observation: "all ports, until the device is silent, after each ACK",
+        oracle: "headers made by the certifier",
+        repeats: 2,
+        probe: headers,
+        ..BASE
+    },
 ];
 
 /// ACKs to each cluster: a device may lose some.
@@ -73,8 +89,14 @@ fn introduced<'p, 'a>(probe: &'p mut ClauseProbe<'a>) -> ProbeResult<Card<'p, 'a
 /// The server acknowledges; what comes down to workers, with the model that was sent.
 fn answered(card: &mut Card, worker: u32) -> ProbeResult<(Vec<ProbeFrame>, Vec<u32>)> {
     let model: Vec<u32> = (0..card.lanes).map(|_| card.probe.bits()).collect();
+    let frame = ack(worker, &model);
+    Ok((answered_by(card, &frame)?, model))
+}
+
+/// The server sends this ACK; what comes down to workers.
+fn answered_by(card: &mut Card, frame: &[u8]) -> ProbeResult<Vec<ProbeFrame>> {
     let server = card.probe.ground.server.unwrap_or_default();
-    card.probe.send_to(server, &ack(worker, &model))?;
+    card.probe.send_to(server, frame)?;
     let last = card.probe.last_sent();
     let frames = card.probe.expect(|frames| frames.iter().any(|frame| frame.port != server))?;
     let (up, down): (Vec<_>, Vec<_>) = frames.into_iter().partition(|frame| frame.port == server);
@@ -83,7 +105,7 @@ fn answered(card: &mut Card, worker: u32) -> ProbeResult<(Vec<ProbeFrame>, Vec<u
     if down.is_empty() {
         return Err(ClauseBreach::stop("ACKs at the workers' ports", "one or more", 0));
     }
-    Ok((down, model))
+    Ok(down)
 }
 
 fn read(frame: &ProbeFrame) -> ProbeResult<(Ack, Vec<u8>, u32)> {
@@ -165,6 +187,35 @@ fn model(probe: &mut ClauseProbe) -> ProbeResult<()> {
         if model != sent {
             let at = sent.iter().zip(&model).position(|(a, b)| a != b).unwrap_or(sent.len().min(model.len()));
             return Err(ClauseBreach::stop("the first other byte of the model in the ACK", "none", at));
+        }
+    }
+    Ok(())
+}
+
+fn headers(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let mut card = introduced(probe)?;
+    let worker = card.clusters[0][0];
+    let group = group_ip(card.probe.ground.workers.cluster_of[worker as usize]);
+    for with_checksum in [true, false] {
+        let mut frame = ack(worker, &[0x3f80_0000]);
+        if with_checksum {
+            set_udp_checksum(&mut frame);
+        }
+        for found in answered_by(&mut card, &frame)? {
+            let (at, bytes) = (format!("an ACK at port {}", found.port), &found.bytes);
+            let Some(datagram) = Datagram::parse(bytes) else {
+                return Err(ClauseBreach::stop(at, "a UDP datagram over IPv4", "none"));
+            };
+            if datagram.dst != group && any_worker(datagram.dst).is_none() {
+                let expected = format!("{} or a worker's", dotted(group));
+                return Err(ClauseBreach::stop(format!("{at}: destination address"), expected, dotted(datagram.dst)));
+            }
+            same(&at, "destination port", WORKER_PORT, datagram.dst_port)?;
+            same(&at, "source address", dotted(SERVER_IP), dotted(datagram.src))?;
+            same(&at, "source port", PORT, number16(bytes, HEAD - 8))?;
+            same(&at, "Ethernet destination", station(&mac_of(datagram.dst)), station(&bytes[..6]))?;
+            same(&at, "Ethernet source", station(&mac_of(SERVER_IP)), station(&bytes[6..12]))?;
+            headers_fit(&at, bytes, frame.len() - HEAD)?;
         }
     }
     Ok(())

@@ -55,6 +55,10 @@ enum Defect {
     AcksAll,
     NoState,
     WritesModel,
+    AckPort,
+    AckStation,
+    AckSender,
+    AckChecksum,
     StaleIpChecksum,
     StaleUdpChecksum,
     AnyoneIsFirst,
@@ -93,6 +97,10 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::AcksAll, &["olaf-ack-workers"]),
     (Defect::NoState, &["olaf-ack-state"]),
     (Defect::WritesModel, &["olaf-ack-model"]),
+    (Defect::AckPort, &["olaf-ack-headers"]),
+    (Defect::AckStation, &["olaf-ack-headers"]),
+    (Defect::AckSender, &["olaf-ack-headers"]),
+    (Defect::AckChecksum, &["olaf-ack-headers"]),
     (Defect::StaleIpChecksum, &["olaf-headers"]),
     (Defect::StaleUdpChecksum, &["olaf-headers"]),
     (Defect::AnyoneIsFirst, &["olaf-unknown-source"]),
@@ -258,6 +266,13 @@ impl Naive {
         }
         let of = cluster(worker);
         readdress(&mut bytes, if self.is(Defect::AcksOne) { worker_ip(worker) } else { group_ip(of) });
+        match self.defect {
+            Defect::AckPort => bytes[37] ^= 1,
+            Defect::AckStation => bytes[..6].fill(0xff),
+            Defect::AckSender => bytes[11] ^= 1,
+            Defect::AckChecksum => bytes[24] ^= 1,
+            _ => {}
+        }
         for other in 0..u32::from(CLUSTERS) * WORKERS {
             let meant = if self.is(Defect::AcksOne) { other == worker } else { cluster(other) == of };
             if meant || self.is(Defect::AcksAll) {
@@ -512,7 +527,7 @@ fn clauses_of_what_a_device_is_not_said_to_have_do_not_apply() {
     assert!(why.starts_with("target.queue = \"fifo\""), "{why}");
     assert_eq!(
         with("olaf", "fifo").0,
-        ["olaf-pass", "olaf-append", "olaf-output", "olaf-ack-workers", "olaf-ack-model"]
+        ["olaf-pass", "olaf-append", "olaf-output", "olaf-ack-workers", "olaf-ack-model", "olaf-ack-headers"]
     );
     assert!(with("olaf", "olaf").0.len() > 20);
 }

@@ -4,25 +4,30 @@ use pktgen_core::record::PacketId;
 use pktgen_workload::dense::fixed;
 
 use super::{Layout, ResultHead};
-use crate::endpoint::{Content, ScalingError};
+use crate::endpoint::overflow::Overflow;
+use crate::endpoint::{Content, Registers, ScalingError};
 
 /// Contributions of the dense workload, scaled to integers.
 pub struct Contributions {
     layout: Layout,
     /// Packets always have the same number of elements: the model's end is filled up with zeros.
     whole: bool,
+    registers: Registers,
+    left_range: bool,
     room: Vec<i32>,
     floats: Vec<f32>,
     exact: Vec<f64>,
 }
 
 impl Contributions {
-    /// Of this layout; `whole` if all elements of a packet are summed.
-    pub fn new(layout: Layout, whole: bool) -> Self {
+    /// Of this layout; `whole` if all elements of a packet are summed, in such registers.
+    pub fn new(layout: Layout, whole: bool, registers: Registers) -> Self {
         let elements = usize::from(layout.dense.elements_per_packet());
         Contributions {
             layout,
             whole,
+            registers,
+            left_range: false,
             room: vec![0; elements],
             floats: vec![0.0; elements],
             exact: vec![0.0; elements],
@@ -36,14 +41,22 @@ impl Contributions {
     }
 }
 
-/// Adds as devices do: integers wrap around.
-fn add(sums: &mut [i32], values: &[i32]) {
-    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
+/// Adds as devices do: integers wrap around. Whether one did.
+fn add(sums: &mut [i32], values: &[i32]) -> bool {
+    // Signs tell, without an early end: a loop of vectors.
+    let mut left = 0;
+    for (sum, value) in sums.iter_mut().zip(values) {
+        let new = sum.wrapping_add(*value);
+        left |= (*sum ^ new) & (*value ^ new);
+        *sum = new;
+    }
+    left < 0
 }
 
 impl Content for Contributions {
     fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize {
         let mut elements = self.room.len();
+        self.left_range = false;
         // All members are of one block and job, unless a device is wrong: then each is what it is.
         let mut known = None;
         for packet in members {
@@ -55,7 +68,7 @@ impl Content for Contributions {
                 if let Some(lanes) = lanes {
                     let own = &mut self.room[..lanes.count()];
                     lanes.write_whole(worker, packet.seq(), own);
-                    add(sums, own);
+                    self.left_range |= add(sums, own);
                 }
                 continue;
             };
@@ -74,7 +87,7 @@ impl Content for Contributions {
                 self.room[own..filled].fill(0);
                 lanes.write_whole(worker, packet.seq(), &mut self.room);
             }
-            add(sums, &self.room[..filled]);
+            self.left_range |= add(sums, &self.room[..filled]);
             elements = if self.whole { self.room.len() } else { own };
         }
         elements
@@ -106,6 +119,14 @@ impl Content for Contributions {
     fn elements(&self) -> usize {
         self.room.len()
     }
+
+    fn left_range(&self) -> bool {
+        self.left_range
+    }
+
+    fn registers(&self) -> Registers {
+        self.registers
+    }
 }
 
 /// Results that a server made of all contributions, compared with their sums.
@@ -114,6 +135,7 @@ pub(super) struct ResultCheck {
     workers: u32,
     members: Vec<PacketId>,
     sums: Vec<i32>,
+    overflow: Overflow,
     /// Results that are the sums.
     pub(super) right: u64,
     /// Results that are not.
@@ -124,7 +146,15 @@ impl ResultCheck {
     /// Of these contributions of `workers` workers per job.
     pub(super) fn new(content: Contributions, workers: u32) -> Self {
         let sums = vec![0; content.elements()];
-        ResultCheck { content, workers, members: Vec::with_capacity(workers as usize), sums, right: 0, wrong: 0 }
+        ResultCheck {
+            content,
+            workers,
+            members: Vec::with_capacity(workers as usize),
+            sums,
+            overflow: Overflow::default(),
+            right: 0,
+            wrong: 0,
+        }
     }
 
     /// Looks at the values of a result of `job`, as they lie in its packet.
@@ -134,10 +164,13 @@ impl ResultCheck {
         self.members.extend((first..first + self.workers).map(|worker| PacketId::new(worker, head.seq, 0)));
         self.sums.fill(0);
         let elements = self.content.add(&self.members, &mut self.sums);
-        let (values, rest) = values.as_chunks::<4>();
-        let same =
-            values.len() == elements && values.iter().zip(&self.sums).all(|(v, sum)| i32::from_be_bytes(*v) == *sum);
-        if same && rest.is_empty() && u32::from(head.count) == self.workers {
+        let (integers, rest) = values.as_chunks::<4>();
+        let same = integers.len() == elements
+            && rest.is_empty()
+            && integers.iter().zip(&self.sums).all(|(v, sum)| i32::from_be_bytes(*v) == *sum);
+        let sums = &self.sums[..elements];
+        let right = self.overflow.judge(&mut self.content, &self.members, sums, (same, Some(values)));
+        if right == Some(true) && u32::from(head.count) == self.workers {
             self.right += 1;
         } else {
             self.wrong += 1;
@@ -188,7 +221,7 @@ mod tests {
                 (bytes(&other), all, false),
                 (Vec::new(), all, false),
             ] {
-                let mut check = ResultCheck::new(Contributions::new(layout.clone(), true), workers);
+                let mut check = ResultCheck::new(Contributions::new(layout.clone(), true, Registers::Wrap), workers);
                 check.look(0, &head(count), &values);
                 assert_eq!((check.right, check.wrong), (u64::from(right), u64::from(!right)));
             }

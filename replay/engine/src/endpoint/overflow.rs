@@ -1,0 +1,154 @@
+//! Sums that leave 32 bits: what devices make of them, and how many there were.
+
+use pktgen_core::record::PacketId;
+
+use super::Content;
+
+/// What a device does with a sum that 32 bits do not hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Registers {
+    /// It wraps around: the same in any order of additions.
+    #[default]
+    Wrap,
+    /// It stays at the end: what comes of it depends on the order.
+    Saturate,
+}
+
+/// Looks at results some of whose sums may have left 32 bits.
+#[derive(Debug, Default)]
+pub(crate) struct Overflow {
+    own: Vec<i32>,
+    /// By element: what is below zero and what is above, added up.
+    spans: Vec<[i64; 2]>,
+    /// Results with a sum that 32 bits do not hold.
+    pub(crate) results: u64,
+}
+
+impl Overflow {
+    /// Is a result right whose values are, or are not the `same` as `sums`, which `content` has just added up of `members`? Of registers
+    /// that saturate, elements that may have left 32 bits in some order are not compared; nothing is known without the `values`.
+    #[inline]
+    pub(crate) fn judge(
+        &mut self,
+        content: &mut dyn Content,
+        members: &[PacketId],
+        sums: &[i32],
+        (same, values): (bool, Option<&[u8]>),
+    ) -> Option<bool> {
+        let registers = content.registers();
+        if !content.left_range() && (same || registers == Registers::Wrap) {
+            return Some(same);
+        }
+        self.look(content, members, sums.len());
+        let end = i64::from(i32::MAX);
+        let leaves = |[below, above]: [i64; 2]| match registers {
+            Registers::Wrap => i32::try_from(below + above).is_err(),
+            Registers::Saturate => above >= end || below <= -end,
+        };
+        let any = self.spans.iter().any(|span| leaves(*span));
+        self.results += u64::from(any);
+        if same || !any || registers == Registers::Wrap {
+            return Some(same);
+        }
+        let (values, rest) = values?.as_chunks::<4>();
+        let mut pairs = values.iter().zip(sums).zip(&self.spans);
+        let fits = pairs.all(|((value, sum), span)| i32::from_be_bytes(*value) == *sum || leaves(*span));
+        Some(fits && rest.is_empty() && values.len() == sums.len())
+    }
+
+    /// Adds up what each element of `members` has below and above zero.
+    fn look(&mut self, content: &mut dyn Content, members: &[PacketId], elements: usize) {
+        self.own.resize(content.elements(), 0);
+        self.spans.clear();
+        self.spans.resize(elements, [0; 2]);
+        for member in members {
+            self.own.fill(0);
+            content.add(&[*member], &mut self.own);
+            for ([below, above], value) in self.spans.iter_mut().zip(&self.own) {
+                *(if *value < 0 { below } else { above }) += i64::from(*value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::seed::Seed;
+    use rand::RngExt;
+
+    use super::*;
+
+    /// Worker w contributes the w-th row.
+    struct Rows(Vec<[i32; 3]>, Registers, bool);
+
+    impl Content for Rows {
+        fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize {
+            self.2 = false;
+            for (sum, value) in members.iter().flat_map(|m| sums_of(&self.0[m.worker() as usize])) {
+                let (new, left) = sums[sum].overflowing_add(value);
+                self.2 |= left;
+                sums[sum] = new;
+            }
+            3
+        }
+        fn elements(&self) -> usize {
+            3
+        }
+        fn left_range(&self) -> bool {
+            self.2
+        }
+        fn registers(&self) -> Registers {
+            self.1
+        }
+    }
+
+    fn sums_of(row: &[i32; 3]) -> impl Iterator<Item = (usize, i32)> + use<> {
+        row.to_owned().into_iter().enumerate()
+    }
+
+    /// Random rows, near the ends of 32 bits: what a device makes of them in a random order is right, another value where nothing can
+    /// leave is wrong, and results with exact sums beyond 32 bits are counted.
+    #[test]
+    fn devices_are_right_in_any_order_and_others_are_not() {
+        let mut stream = Seed(3).stream("overflow", 0, 0);
+        for round in 0..2000u32 {
+            let registers = if round % 2 == 0 { Registers::Wrap } else { Registers::Saturate };
+            let size = 1i64 << stream.random_range(20..32);
+            let rows: Vec<[i32; 3]> =
+                (0..4).map(|_| [(); 3].map(|()| stream.random_range(-size..size) as i32)).collect();
+            let members: Vec<PacketId> = (0..4).map(|worker| PacketId::new(worker, 0, 0)).collect();
+            let first = stream.random_range(0..4);
+            let order = (0..4).map(|i| (i + first) % 4);
+            let mut device = [0i32; 3];
+            for row in order {
+                for (sum, value) in device.iter_mut().zip(rows[row]) {
+                    *sum = match registers {
+                        Registers::Wrap => sum.wrapping_add(value),
+                        Registers::Saturate if *sum == i32::MAX || *sum <= -i32::MAX => *sum,
+                        Registers::Saturate => sum.saturating_add(value),
+                    };
+                }
+            }
+            let exact: Vec<i64> = (0..3).map(|i| rows.iter().map(|row| i64::from(row[i])).sum()).collect();
+            let part = |i: usize, sign: i64| rows.iter().map(|row| (sign * i64::from(row[i])).max(0)).sum::<i64>();
+            let mut content = Rows(rows.clone(), registers, false);
+            let mut judge = |device: &[i32; 3], overflow: &mut Overflow| {
+                let mut sums = [0; 3];
+                content.add(&members, &mut sums);
+                let bytes: Vec<u8> = device.iter().flat_map(|value| value.to_be_bytes()).collect();
+                overflow.judge(&mut content, &members, &sums, (sums == *device, Some(&bytes)))
+            };
+            let mut overflow = Overflow::default();
+            assert_eq!(judge(&device, &mut overflow), Some(true), "{registers:?} {rows:?} {device:?}");
+            if registers == Registers::Wrap {
+                let beyond = exact.iter().any(|sum| i32::try_from(*sum).is_err());
+                assert_eq!(overflow.results, u64::from(beyond));
+            }
+            let sure = (0..3).find(|i| part(*i, 1) < i64::from(i32::MAX) && part(*i, -1) < i64::from(i32::MAX));
+            if let Some(at) = sure.or((registers == Registers::Wrap).then_some(0)) {
+                device[at] ^= 1;
+                assert_eq!(judge(&device, &mut Overflow::default()), Some(false), "{registers:?} {rows:?}");
+            }
+        }
+    }
+}
