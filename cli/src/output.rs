@@ -1,5 +1,6 @@
 //! Files that commands write where the user says.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::record::digest::FileDigests;
@@ -41,6 +42,32 @@ pub(crate) fn check_output(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The same of all `outputs` of a command, which must be other files than its `inputs` and than each other.
+pub(crate) fn check_outputs<'a>(
+    outputs: impl IntoIterator<Item = &'a PathBuf>,
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<()> {
+    let outputs: Vec<&PathBuf> = outputs.into_iter().collect();
+    let inputs: Vec<&Path> = inputs.into_iter().collect();
+    // Links are names of one file, too.
+    let file =
+        |path: &Path| path.metadata().ok().filter(|facts| facts.is_file()).map(|facts| (facts.dev(), facts.ino()));
+    for (n, path) in outputs.iter().enumerate() {
+        check_output(path)?;
+        if outputs[..n].contains(path) {
+            return Err(Error::config(format!("{}: two outputs have this name; give each its own", path.display())));
+        }
+        let own = file(path);
+        if own.is_some() && inputs.iter().any(|input| file(input) == own) {
+            return Err(Error::config(format!(
+                "{}: is an input, and would be lost; choose another name for the output",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +83,20 @@ mod tests {
             assert!(at(name).unwrap_err().contains("choose another name"), "{name}");
         }
         assert!(at("report.html").is_ok() && at("own.parquet").is_ok());
+    }
+
+    #[test]
+    fn inputs_are_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let [input, link, hard, other] = ["in", "link", "hard", "other"].map(|name| dir.path().join(name));
+        std::fs::write(&input, "x").unwrap();
+        std::os::unix::fs::symlink(&input, &link).unwrap();
+        std::fs::hard_link(&input, &hard).unwrap();
+        for lost in [&input, &link, &hard] {
+            let error = check_outputs([&other, lost], [input.as_path()]).unwrap_err().to_string();
+            assert!(error.contains("would be lost"), "{error}");
+        }
+        check_outputs([&other], [input.as_path()]).unwrap();
+        assert!(check_outputs([&other, &other], []).unwrap_err().to_string().contains("two outputs"));
     }
 }

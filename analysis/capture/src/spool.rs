@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use pktgen_core::{Error, Result};
-use tempfile::TempDir;
+use pktgen_wire::pcap::may_be_capture;
 
 use super::CapturePlan;
 
@@ -16,16 +17,18 @@ const STDIN: &str = "-";
 /// A pipe from which nothing came for so long is named.
 const WAIT: Duration = Duration::from_secs(3);
 const CHUNK: usize = 64 << 10;
+/// Bytes that tell whether something is a capture.
+const HEAD: usize = 4;
 
 /// Whether a capture at `path` can be read only once: standard input, or a pipe.
 pub(super) fn is_stream(path: &Path) -> bool {
     path.as_os_str() == STDIN || path.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
 }
 
-/// Copies of what came from pipes, until it goes out of scope.
+/// Copies of what came from pipes, until it goes out of scope. They have no names: nothing is left of them, however the process ends.
 #[derive(Default)]
 pub struct Spool {
-    _folder: Option<TempDir>,
+    _files: Vec<File>,
     /// Copies, and what they are copies of.
     copies: Vec<(PathBuf, PathBuf)>,
 }
@@ -50,16 +53,19 @@ impl Spool {
         if let Some(twice) = streams.iter().enumerate().find(|(i, path)| streams[..*i].contains(path)) {
             return Err(Error::config(format!("{}: a pipe can be read only once", twice.1.display())));
         }
-        let folder = TempDir::new().map_err(Error::io("create", Path::new("a temporary folder")))?;
-        let copies: Vec<(PathBuf, PathBuf)> =
-            streams.into_iter().enumerate().map(|(i, from)| (folder.path().join(format!("pipe-{i}")), from)).collect();
-        copy_all(&copies, waiting)?;
+        let (mut files, mut copies) = (Vec::new(), Vec::new());
+        for from in streams {
+            let file = tempfile::tempfile().map_err(Error::io("create", Path::new("a temporary file")))?;
+            copies.push((PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())), from));
+            files.push(file);
+        }
+        copy_all(&files, &copies, waiting)?;
         for path in plan.server.iter_mut().chain(&mut plan.sender) {
             if let Some((copy, _)) = copies.iter().find(|(_, from)| from == path) {
                 path.clone_from(copy);
             }
         }
-        Ok(Spool { _folder: Some(folder), copies })
+        Ok(Spool { _files: files, copies })
     }
 
     /// `text` with the names that were given in place of those of copies.
@@ -82,10 +88,10 @@ impl Spool {
     }
 }
 
-fn copy_all(copies: &[(PathBuf, PathBuf)], waiting: &mut dyn FnMut(&Path)) -> Result<()> {
+fn copy_all(files: &[File], copies: &[(PathBuf, PathBuf)], waiting: &mut dyn FnMut(&Path)) -> Result<()> {
     let (tell, told) = channel();
-    for (i, (copy, from)) in copies.iter().enumerate() {
-        let (from, to, tell) = (from.clone(), File::create(copy).map_err(Error::io("create", copy))?, tell.clone());
+    for (i, (file, (copy, from))) in files.iter().zip(copies).enumerate() {
+        let (from, to, tell) = (from.clone(), file.try_clone().map_err(Error::io("copy to", copy))?, tell.clone());
         // Not joined: after an error it may wait for ever.
         std::thread::spawn(move || {
             let ended = copy_one(i, &from, to, &tell);
@@ -113,7 +119,7 @@ fn copy_one(i: usize, from: &Path, mut to: File, tell: &Sender<(usize, Told)>) -
     } else {
         Box::new(File::open(from).map_err(Error::io("open", from))?)
     };
-    let (mut chunk, mut first) = (vec![0; CHUNK], true);
+    let (mut chunk, mut first, mut head) = (vec![0; CHUNK], true, Vec::new());
     loop {
         let n = match source.read(&mut chunk) {
             Ok(0) => return Ok(()),
@@ -123,6 +129,18 @@ fn copy_one(i: usize, from: &Path, mut to: File, tell: &Sender<(usize, Told)>) -
         };
         if std::mem::take(&mut first) {
             let _ = tell.send((i, Told::First));
+        }
+        // What is no capture may have no end.
+        if head.len() < HEAD {
+            head.extend_from_slice(&chunk[..n.min(HEAD)]);
+            if !may_be_capture(&head) {
+                let begins: Vec<String> = head.iter().take(HEAD).map(|byte| format!("{byte:02x}")).collect();
+                let what = format!(
+                    "neither pcap nor pcapng, plain or packed by gzip or Zstandard: it begins with {}",
+                    begins.join(" ")
+                );
+                return Err(Error::data(from, what));
+            }
         }
         to.write_all(&chunk[..n]).map_err(Error::io("copy", from))?;
     }

@@ -1,6 +1,6 @@
 //! `pktgen analyze`: metrics of run dirs; `captured.rs` has captures.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pktgen_core::{Error, Result};
 use pktgen_realtime::capture::recover;
@@ -17,7 +17,7 @@ use pktgen_report::sweep::Listed;
 use crate::args::Analyze;
 use crate::commands::query::ANSWERS;
 use crate::commands::{captured, wrong};
-use crate::output::check_output;
+use crate::output::check_outputs;
 use crate::schemas;
 use crate::ui::Ui;
 
@@ -112,7 +112,7 @@ pub(super) fn summary_text(name: &Path, measured: &Measured, sound: &str) -> Str
 pub(super) fn print(summaries: &[String], lines: &[Line], args: &Analyze, ui: &Ui) -> Result<()> {
     let chosen = chosen(lines, &args.metrics)?;
     if let Some(table) = &args.table {
-        check_output(table)?;
+        check_outputs([table], args.runs.iter().chain(&args.capture.sent).map(PathBuf::as_path))?;
         let owned: Vec<Line> = chosen.iter().copied().cloned().collect();
         write_table(&owned, table)?;
     }

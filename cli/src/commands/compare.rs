@@ -10,7 +10,7 @@ use pktgen_records::Options;
 
 use crate::args::Report;
 use crate::commands::report::{analysed, one_line, remember};
-use crate::output::check_output;
+use crate::output::check_outputs;
 use crate::ui::Ui;
 
 /// The rules that the flags name, or the built-in ones.
@@ -48,10 +48,10 @@ pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
     let name = if args.baseline.is_some() { "compare" } else { "rank" };
     let beside = || extensions().map(|extension| home.join(format!("{name}.{extension}"))).collect();
     let files: Vec<PathBuf> = if args.out.is_empty() { beside() } else { args.out.clone() };
+    check_outputs(&files, args.rules.iter().map(PathBuf::as_path))?;
     for path in &files {
         let text = extension(path).map(|extension| comparison.render(&extension))?;
         let text = text.ok_or_else(|| unknown(path))??;
-        check_output(path)?;
         write_whole(path, text)?;
     }
     match comparison.render("json") {

@@ -8,6 +8,7 @@ use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 
 use crate::args::History;
+use crate::output::check_outputs;
 use crate::schemas;
 use crate::ui::Ui;
 
@@ -16,6 +17,7 @@ pub(super) fn run(args: History, ui: &Ui) -> Result<u8> {
         let what = format!("--out {}: the extension is not one of .html, .json, .txt", path.display());
         return Err(Error::config(what));
     }
+    check_outputs(&args.out, [args.file.as_path()])?;
     let history = history::read(&args.file)?;
     history.damaged.iter().for_each(|line| ui.note(&format!("warning: {line}")));
     if history.invalid() > 0 {

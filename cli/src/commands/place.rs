@@ -3,7 +3,7 @@
 mod atro;
 mod soar;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pktgen_core::plan::Plan;
 use pktgen_core::whole::write_whole;
@@ -12,6 +12,7 @@ use pktgen_planning::emit::{Emission, write as write_emission};
 use pktgen_planning::picture;
 
 use crate::args::{Place, PlanFiles};
+use crate::output::check_outputs;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Place, ui: &Ui) -> Result<u8> {
@@ -24,6 +25,12 @@ pub(super) fn run(args: Place, ui: &Ui) -> Result<u8> {
 impl PlanFiles {
     fn any(&self) -> bool {
         self.plan.is_some() || self.svg.is_some() || self.dot.is_some() || self.emit.is_some()
+    }
+
+    /// Refuses names of the `inputs`, and a name of two outputs, of which `more` are written beside these.
+    fn check<'a>(&'a self, more: Option<&'a PathBuf>, inputs: &[&'a Path]) -> Result<()> {
+        let own = [&self.plan, &self.svg, &self.dot, &self.emit];
+        check_outputs(own.into_iter().flatten().chain(more), inputs.iter().copied())
     }
 
     fn write(&self, plan: &Plan, ui: &Ui) -> Result<()> {

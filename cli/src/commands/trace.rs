@@ -1,7 +1,7 @@
 //! `pktgen trace`: make, scale and inspect traces.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pktgen_compare::trace as fidelity;
 use pktgen_core::config::Value;
@@ -16,6 +16,7 @@ use pktgen_workload::workload;
 
 use crate::args::{Convert, Experiment, Scale, Trace};
 use crate::commands::experiment::load;
+use crate::output::check_outputs;
 use crate::schemas;
 use crate::ui::Ui;
 
@@ -44,6 +45,7 @@ fn scale(args: Scale, ui: &Ui) -> Result<()> {
     let bytes = bytes.map(|b| frame_bytes("--bytes", &b)).transpose()?;
     zero_is_wrong(&[("--clusters", clusters.map(u32::from)), ("--workers", workers), ("--updates", updates)])?;
     let scaling = ScalePlan { clusters, workers, updates, offered, time, skew, bytes, seed };
+    check_outputs([&out], [input.as_path()])?;
     let manifest = trace::scale(&input, &out, &scaling)?;
     made(&out, &manifest, ui);
     if let Some(words) = manifest.details.get("left_out").filter(|_| !ui.json()) {
@@ -74,7 +76,8 @@ fn frame_bytes(name: &str, text: &str) -> Result<u32> {
     }
 }
 
-fn synth(experiment: &Experiment, out: &Path, seed: Option<u64>, values: bool, ui: &Ui) -> Result<()> {
+fn synth(experiment: &Experiment, out: &PathBuf, seed: Option<u64>, values: bool, ui: &Ui) -> Result<()> {
+    check_outputs([out], [experiment.experiment.as_path()])?;
     let mut document = load(experiment)?;
     let own = match document.get("seed") {
         None => 1,
@@ -113,6 +116,7 @@ fn convert(args: &Convert, ui: &Ui) -> Result<()> {
     let wire =
         args.wire.as_ref().map(|name| find(all().protocols.formats, "wire format", name, "--wire")).transpose()?;
     let options = ImportOptions { bytes, split, wire, formats: all().protocols.formats, by_group: args.by_group };
+    check_outputs([&args.out], args.inputs.iter().map(PathBuf::as_path))?;
     let manifest = trace::convert(&args.inputs, &args.out, args.format.as_deref(), &options, &args.licence)?;
     converted(&args.out, &manifest, ui);
     Ok(())

@@ -138,8 +138,11 @@ fn again(dir: &Path) -> Result<u64> {
     if !dir.join(format!("{RESULTS}.parquet")).exists() {
         return Ok(0);
     }
-    let count = |batch: Result<RecordBatch>| {
-        batch.map(|batch| batch.column_by_name("again").map_or(0, |again| again.as_boolean().true_count() as u64))
+    let count = |batch: Result<RecordBatch>| match batch?.column_by_name("again").map(|again| again.as_boolean_opt()) {
+        Some(None) => {
+            Err(Error::data(dir, format!("{RESULTS}.parquet: column \"again\" does not hold true and false")))
+        }
+        again => Ok(again.flatten().map_or(0, |again| again.true_count() as u64)),
     };
     batches(dir, RESULTS)?.map(count).sum()
 }

@@ -121,8 +121,8 @@ const COUNTERS: [Definition; 10] = [
         "scaling_error",
         "ratio",
         Better::Lower,
-        "Relative error of workers' means against those of unscaled gradients: Σ|error| / Σ|exact| over every 64th \
-         block.",
+        "Relative error of workers' means against those of the same workers' unscaled gradients: Σ|error| / Σ|exact| over every 64th \
+         packet of results, to 1e-9; workers that a partial result lacks are not in it.",
     )
     .source("design §4"),
     counted(

@@ -13,6 +13,7 @@ use crate::schemas;
 use crate::ui::Ui;
 
 pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
+    args.files.check(args.milp.as_ref(), &args.cluster.as_deref().into_iter().collect::<Vec<_>>())?;
     let inventory = inventory(args)?;
     let rates: Vec<_> = args.rates.iter().map(|rate| rate.bps()).collect();
     let spinner = ui.spinner("placing");

@@ -29,6 +29,8 @@ const PLANNED_MAX: u64 = 10_000_000;
 const UNIT: Rate = Rate::from_bps(1_000_000_000);
 
 pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
+    let inputs = [Path::new(&args.tree)].into_iter().chain(args.workloads.as_deref());
+    args.files.check(args.made.write.as_ref(), &inputs.collect::<Vec<_>>())?;
     let tree = tree(&args.tree, &args.made)?;
     if let Some(path) = &args.made.write {
         write(path, &file::to_json(&tree), ui)?;
@@ -57,7 +59,7 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
         let workers: u64 = (0..tree.len() as u32).map(|v| tree.load(v)).sum();
         if workers > PLANNED_MAX {
             return Err(Error::config(format!(
-                "--plan: a plan has a host for each of up to {PLANNED_MAX} workers, and the tree has a load of {workers}; give smaller loads"
+                "--plan, --svg, --dot, --emit: a plan has a host for each of up to {PLANNED_MAX} workers, and the tree has a load of {workers}; give smaller loads"
             )));
         }
         args.files.write(&tree.plan("soar", &best.blue, UNIT), ui)?;

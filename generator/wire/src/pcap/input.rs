@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::BLOCK_MAX;
 use crate::{Error, Result};
 
+/// How files begin that gzip and Zstandard packed.
+pub(super) const PACKED: [&[u8]; 2] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd]];
+
 /// Bytes per read, and of the buffer until a block needs more.
 const CHUNK: usize = 64 << 10;
 
@@ -81,7 +84,7 @@ impl Input {
         // Not by seeking: it may be a pipe.
         let mut head = Vec::new();
         counted.by_ref().take(4).read_to_end(&mut head).map_err(Error::io("read", path))?;
-        let packed = [&[0x1f, 0x8b][..], &[0x28, 0xb5, 0x2f, 0xfd]].iter().position(|magic| head.starts_with(magic));
+        let packed = PACKED.iter().position(|magic| head.starts_with(magic));
         let whole = Cursor::new(head).chain(counted);
         let (source, unpacked): (Box<dyn Read + Send>, _) = match packed {
             None => (Box::new(whole), ""),

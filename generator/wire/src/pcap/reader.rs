@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::classic::Classic;
-use super::input::Input;
+use super::input::{Input, PACKED};
 use super::ng::{Ng, SECTION};
 use super::stamp::{Stamp, Ticks};
 use crate::Result;
@@ -83,6 +83,14 @@ pub struct Reader {
     input: Input,
     format: Format,
     over: bool,
+}
+
+/// Whether a file that begins so may be a capture, plain or packed; too few bytes may be anything.
+pub fn may_be_capture(head: &[u8]) -> bool {
+    let Some(&magic) = head.first_chunk::<4>() else { return true };
+    u32::from_le_bytes(magic) == SECTION
+        || Classic::begins(magic)
+        || PACKED.iter().any(|packed| head.starts_with(packed))
 }
 
 impl Reader {

@@ -64,7 +64,7 @@ settings! {
         compute: Span = "100ms";
         /// Relative jitter of the computation time, in both directions.
         compute_jitter: f64 = 0.0;
-        /// Share of non-zero elements.
+        /// Share of elements that count as useful (`useful_elements_per_s`); all that is sent is not zero.
         density: f64 = density said "1; of a sparse model, its own";
         /// Typical iteration time, the unit of straggler delays; computed by a formula if not set.
         typical: Option<Span>;

@@ -39,7 +39,7 @@ settings! {
         scale: f64 = 1.0 in above_to(0.0, 1.0), "parameters, pairs, dense and hot ones are scaled by it";
         /// Minimum share of updates that hot parameters receive; determines their number (LIBRA §3.3).
         proportion: Option<f64>;
-        /// Maximum share of the memory of all parameters that hot ones may occupy. LIBRA §3.3: "c should be small (0.05 ∼ 0.1)"; §5.1 has 5 %.
+        /// Maximum share of the 20 MiB of a switch (§5.7) that hot parameters may occupy, at 4 bytes each. LIBRA §3.3: "c should be small (0.05 ∼ 0.1)"; §5.1 has 5 %.
         memory_share: f64 = 0.05 in above_to(0.0, 1.0);
         /// Basis for choosing hot parameters: all updates, or a sample of the training.
         hot_from: HotFrom = "exact" of [("exact", HotFrom::Exact, ""), ("sample", HotFrom::Sample, "")];
