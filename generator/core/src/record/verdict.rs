@@ -265,8 +265,7 @@ findings! {
             "queue {queue} of the {of} of {end} {verb} all {frames} frames: {why}";
         /// A cable went down and up during the run.
         CarrierChanged = "carrier_changed" { end: String, interface: String, changes: u64, state: String } =>
-            "{end}: the carrier of {interface} came or went {changes} times during the run (now {state}): losses, ages and latencies are not \
-             the device's alone";
+            "{end}: the carrier of {interface} came or went {changes} times (now {state}): losses and ages are not the device's alone";
         /// An interface dropped frames that were handed over to it.
         InterfaceDisagrees = "interface_disagrees" { end: String, interface: String, sent: u64, counted: u64, dropped: u64 } =>
             "{end}: {sent} frames were handed over to {interface}, which counted {counted} packets sent and {dropped} dropped: rows of \
@@ -572,9 +571,7 @@ impl Note {
             _ => false,
         }
     }
-}
 
-impl Note {
     /// What it leaves undecided: a run that has it is not known to be right in this. None where it changes no answer.
     pub fn leaves_open(&self) -> Option<&'static str> {
         Some(match self {
@@ -597,13 +594,6 @@ impl Note {
             Note::Told { .. } => "what this means for the run",
             _ => return None,
         })
-    }
-}
-
-impl Validity {
-    /// The notes that are said beside every verdict.
-    pub fn cautions(&self) -> impl Iterator<Item = &Note> {
-        self.notes.iter().filter(|note| note.is_doubt())
     }
 }
 
@@ -637,6 +627,11 @@ pub struct Validity {
 }
 
 impl Validity {
+    /// The notes that are said beside every verdict.
+    pub fn cautions(&self) -> impl Iterator<Item = &Note> {
+        self.notes.iter().filter(|note| note.is_doubt())
+    }
+
     /// Returns whether there is no fault.
     pub fn is_valid(&self) -> bool {
         self.faults.is_empty()

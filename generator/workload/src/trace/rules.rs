@@ -53,7 +53,6 @@ impl Rules {
         if !(least as u32..=FRAME_MAX as u32).contains(&update.bytes) {
             self.problem(format!("row {row}: {} bytes; frames have {least} to {FRAME_MAX}", update.bytes));
         }
-        self.reward(row, update);
         if values.iter().chain(&update.reward).any(|v| !v.is_finite()) {
             self.problem(format!("row {row}: a value or reward is not a finite number"));
         }
@@ -79,8 +78,10 @@ impl Rules {
         }
     }
 
-    /// All updates have a reward or none: frames have a place for it, and 0 is a reward like another.
-    fn reward(&mut self, row: u64, update: &Update) {
+    /// Looks at the reward of the update that was looked at last, where it is to be sent: all have one or none has, since frames have a place
+    /// for it, and 0 is a reward like another.
+    pub(crate) fn reward(&mut self, update: &Update) {
+        let row = self.rows.saturating_sub(1);
         if update.cluster == NO_CLUSTER {
             return;
         }
@@ -153,7 +154,10 @@ mod tests {
 
     fn problems(updates: &[Update]) -> String {
         let mut rules = Rules::default();
-        updates.iter().for_each(|update| rules.update(update, &[]));
+        for update in updates {
+            rules.update(update, &[]);
+            rules.reward(update);
+        }
         rules.finish().1.join("; ")
     }
 

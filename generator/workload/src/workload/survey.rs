@@ -146,6 +146,7 @@ impl Survey {
             for (i, update) in block.updates.iter().enumerate() {
                 let (keys, values) = (block.keys(i), block.values(i));
                 rules.update(update, values);
+                rules.reward(update);
                 rules.pairs(update.bytes, keys, values);
                 self.values += values.len() as u64;
                 if !keys.is_empty() && frame_of(values.len()) > FRAME_MAX && self.beyond.is_none() {

@@ -84,10 +84,11 @@ mod tests {
     impl Content for Rows {
         fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize {
             self.2 = false;
-            for (sum, value) in members.iter().flat_map(|m| sums_of(&self.0[m.worker() as usize])) {
-                let (new, left) = sums[sum].overflowing_add(value);
-                self.2 |= left;
-                sums[sum] = new;
+            for row in members.iter().map(|member| self.0[member.worker() as usize]) {
+                for (sum, value) in sums.iter_mut().zip(row) {
+                    let (new, left) = sum.overflowing_add(value);
+                    (*sum, self.2) = (new, self.2 | left);
+                }
             }
             3
         }
@@ -100,10 +101,6 @@ mod tests {
         fn registers(&self) -> Registers {
             self.1
         }
-    }
-
-    fn sums_of(row: &[i32; 3]) -> impl Iterator<Item = (usize, i32)> + use<> {
-        row.to_owned().into_iter().enumerate()
     }
 
     /// Random rows, near the ends of 32 bits: what a device makes of them in a random order is right, another value where nothing can
