@@ -8,8 +8,8 @@ use pktgen_core::record::PacketId;
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
 use pktgen_engine::endpoint::rounds::{
-    Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, SERVED, Scaled, Scaling, Settings, Trained,
-    WindowControl, dense_of, direction, read_scale,
+    Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, SERVED, Scaled, Scaling, Settings, Summing,
+    Trained, WindowControl, dense_of, direction, read_scale,
 };
 use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, Receiver, Registers, WorkerKind};
 use pktgen_engine::frame::Heads;
@@ -219,12 +219,8 @@ impl RoundProtocol for Atp {
         }
     }
 
-    fn fills_packets(&self) -> bool {
-        true
-    }
-
-    fn registers(&self) -> Registers {
-        Registers::Saturate
+    fn summing(&self) -> Summing {
+        Summing { whole: true, registers: Registers::Saturate }
     }
 
     fn delays(&self) -> &'static str {

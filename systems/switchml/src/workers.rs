@@ -13,9 +13,9 @@ use pktgen_workload::workload::Source;
 
 use pktgen_engine::endpoint::rounds::{
     Again, BEHAVIOUR, Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, Scaled, Scalings, Settings,
-    Trained, dense_of, direction, read_scaling,
+    Summing, Trained, dense_of, direction, read_scaling,
 };
-use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, WorkerKind};
+use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, Registers, WorkerKind};
 
 /// The bitmaps of a slot have 32 bits.
 const WORKERS_MAX: u32 = 32;
@@ -194,7 +194,7 @@ impl RoundProtocol for SwitchMl {
         "a worker of the job does not send"
     }
 
-    fn fills_packets(&self) -> bool {
-        true
+    fn summing(&self) -> Summing {
+        Summing { whole: true, registers: Registers::Wrap }
     }
 }

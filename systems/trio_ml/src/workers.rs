@@ -14,9 +14,9 @@ use pktgen_workload::workload::Source;
 
 use pktgen_engine::endpoint::rounds::{
     Again, BEHAVIOUR, Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, Scaled, Scaling, Settings,
-    Trained, dense_of, direction, read_scale,
+    Summing, Trained, dense_of, direction, read_scale,
 };
-use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, WorkerKind};
+use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, Registers, WorkerKind};
 use pktgen_engine::frame::Heads;
 
 /// Largest window (§5). The paper's own choice is 4096 (§6.1), one more than `block_cnt_max` holds in print (Figure 17) and than the
@@ -182,7 +182,7 @@ impl RoundProtocol for TrioMl {
          others (target.mitigation = false)"
     }
 
-    fn fills_packets(&self) -> bool {
-        false
+    fn summing(&self) -> Summing {
+        Summing { whole: false, registers: Registers::Wrap }
     }
 }

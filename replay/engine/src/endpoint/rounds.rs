@@ -21,13 +21,12 @@ use pktgen_workload::dense::Dense;
 
 use super::roster::{self, FrameDirection, Roster};
 use super::{
-    Behaviour, Content, Crew, Declaration, Delivery, Facts, Host, Identity, Outgoing, Payloads, Registers, Workers,
-    WorkersEnd,
+    Behaviour, Content, Crew, Declaration, Delivery, Facts, Host, Identity, Outgoing, Payloads, Workers, WorkersEnd,
 };
 use crate::frame::{BURST, Frame, Kind, Pool};
 
-pub use content::Contributions;
 use content::ResultCheck;
+pub use content::{Contributions, Summing};
 use copies::Copies;
 pub use keys::{Again, Scaled, Scalings, Trained};
 pub use layout::{Layout, Scaling, read_scale, read_scaling};
@@ -97,12 +96,8 @@ pub trait RoundProtocol: Send {
     fn heard(&mut self, _worker: u32, _payload: &[u8]) {
         // Most results say nothing of how later packets are sent.
     }
-    /// Returns whether packets have as many elements at the end of the model as everywhere.
-    fn fills_packets(&self) -> bool;
-    /// What devices make of sums that leave 32 bits.
-    fn registers(&self) -> Registers {
-        Registers::Wrap
-    }
+    /// How devices sum packets.
+    fn summing(&self) -> Summing;
     /// What else than a loss may keep results from coming.
     fn delays(&self) -> &'static str;
 }
@@ -177,10 +172,7 @@ impl<P: RoundProtocol> Rounds<P> {
                 settings.retransmit.is_some(),
             ),
             check: facts.kind.behaviour().has_server.then(|| {
-                ResultCheck::new(
-                    Contributions::new(layout.clone(), protocol.fills_packets(), protocol.registers()),
-                    dense.workers_per_job(),
-                )
+                ResultCheck::new(Contributions::new(layout.clone(), protocol.summing()), dense.workers_per_job())
             }),
             patience: facts.external.then(|| Patience::new(dense.workers_per_job())),
             protocol,
@@ -202,7 +194,7 @@ impl<P: RoundProtocol> Rounds<P> {
     where
         P: 'static,
     {
-        let content = Contributions::new(self.layout.clone(), self.protocol.fills_packets(), self.protocol.registers());
+        let content = Contributions::new(self.layout.clone(), self.protocol.summing());
         let declared = Declaration {
             reacts: true,
             training: Some(self.settings.training.clone()),

@@ -7,12 +7,19 @@ use super::{Layout, ResultHead};
 use crate::endpoint::overflow::Overflow;
 use crate::endpoint::{Content, Registers, ScalingError};
 
+/// How devices sum packets.
+#[derive(Debug, Clone, Copy)]
+pub struct Summing {
+    /// Packets always have the same number of elements: the model's end is filled up with zeros.
+    pub whole: bool,
+    /// What becomes of sums that leave 32 bits.
+    pub registers: Registers,
+}
+
 /// Contributions of the dense workload, scaled to integers.
 pub struct Contributions {
     layout: Layout,
-    /// Packets always have the same number of elements: the model's end is filled up with zeros.
-    whole: bool,
-    registers: Registers,
+    summing: Summing,
     left_range: bool,
     room: Vec<i32>,
     floats: Vec<f32>,
@@ -20,13 +27,12 @@ pub struct Contributions {
 }
 
 impl Contributions {
-    /// Of this layout; `whole` if all elements of a packet are summed, in such registers.
-    pub fn new(layout: Layout, whole: bool, registers: Registers) -> Self {
+    /// Of this layout, summed so.
+    pub fn new(layout: Layout, summing: Summing) -> Self {
         let elements = usize::from(layout.dense.elements_per_packet());
         Contributions {
             layout,
-            whole,
-            registers,
+            summing,
             left_range: false,
             room: vec![0; elements],
             floats: vec![0.0; elements],
@@ -88,7 +94,7 @@ impl Content for Contributions {
                 lanes.write_whole(worker, packet.seq(), &mut self.room);
             }
             self.left_range |= add(sums, &self.room[..filled]);
-            elements = if self.whole { self.room.len() } else { own };
+            elements = if self.summing.whole { self.room.len() } else { own };
         }
         elements
     }
@@ -125,7 +131,7 @@ impl Content for Contributions {
     }
 
     fn registers(&self) -> Registers {
-        self.registers
+        self.summing.registers
     }
 }
 
@@ -221,7 +227,8 @@ mod tests {
                 (bytes(&other), all, false),
                 (Vec::new(), all, false),
             ] {
-                let mut check = ResultCheck::new(Contributions::new(layout.clone(), true, Registers::Wrap), workers);
+                let summing = Summing { whole: true, registers: Registers::Wrap };
+                let mut check = ResultCheck::new(Contributions::new(layout.clone(), summing), workers);
                 check.look(0, &head(count), &values);
                 assert_eq!((check.right, check.wrong), (u64::from(right), u64::from(!right)));
             }
