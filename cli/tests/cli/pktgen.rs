@@ -171,11 +171,18 @@ fn a_trace_goes_round() {
     let updates = info["updates"].as_f64().expect("a number");
     assert!((updates / 12_000.0 - 1.0).abs() < 0.1, "{updates}");
     assert!((info["offered_bps"].as_f64().expect("a rate") / 60e9 - 1.0).abs() < 0.01);
-    fs::write(dir.join("c.csv"), "t_ps,cluster,worker,seq,reward,g\n0,0,0,0,1.5,0.25\n10,0,1,0,,0.5\n20,0,0,1,2,1\n")
-        .expect("writable");
-    succeeds(dir, &["trace", "convert", "c.csv", "-o", "c.parquet"]);
+    let csv = |reward: &str| {
+        let rows = format!("t_ps,cluster,worker,seq,reward,g\n0,0,0,0,1.5,0.25\n10,0,1,0,{reward},0.5\n20,0,0,1,2,1\n");
+        fs::write(dir.join("c.csv"), rows).expect("writable");
+        succeeds(dir, &["trace", "convert", "c.csv", "-o", "c.parquet"]);
+    };
+    csv("-3");
     succeeds(dir, &["replay", "x.toml", "--out", "csv", "--set", "workload.trace=c.parquet"]);
     assert_eq!(metrics(dir, "csv")["sent[]"], Some(3.0));
+    // A reward that is missing would be 0 on the wire.
+    csv("");
+    let replay = ["replay", "x.toml", "--out", "none", "--set", "workload.trace=c.parquet"];
+    refuses(dir, &replay, 2, &["row 1", "no reward"]);
 }
 
 #[test]
