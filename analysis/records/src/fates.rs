@@ -241,7 +241,9 @@ impl Resolver {
     }
 
     fn depart(&mut self, packet: u32, here: (u16, i64)) {
-        if let Some(since) = self.packets.depart(packet) {
+        if let Some(since) = self.packets.depart(packet)
+            && self.packets.is_update(packet)
+        {
             self.device_ps.push(here.1.saturating_sub(since));
         }
         self.keyed.departed(packet as usize, here.0);
