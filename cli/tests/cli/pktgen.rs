@@ -148,22 +148,8 @@ fn a_trace_goes_round() {
     // The trace starts at its first update and is scaled to the same mean rate: ages agree closely.
     let (x, y) = (a["aom_mean[flow=cluster]"].expect("a value"), b["aom_mean[flow=cluster]"].expect("a value"));
     assert!((x / y - 1.0).abs() < 0.05, "{x} {y}");
-    succeeds(
-        dir,
-        &[
-            "trace",
-            "scale",
-            "t.parquet",
-            "-o",
-            "big.parquet",
-            "--clusters",
-            "100",
-            "--workers",
-            "3",
-            "--rate",
-            "60Gbps",
-        ],
-    );
+    let scale = "trace scale t.parquet -o big.parquet --clusters 100 --workers 3 --rate 60Gbps";
+    succeeds(dir, &scale.split(' ').collect::<Vec<_>>());
     let info: serde_json::Value =
         serde_json::from_str(&succeeds(dir, &["trace", "info", "big.parquet", "--json"])).expect("JSON");
     assert_eq!((info["clusters"].as_u64(), info["workers"].as_u64()), (Some(100), Some(300)));
