@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use pktgen_core::{Error, Result};
-use pktgen_wire::pcap::may_be_capture;
+use pktgen_wire::pcap::no_capture;
 
 use super::CapturePlan;
 
@@ -133,12 +133,7 @@ fn copy_one(i: usize, from: &Path, mut to: File, tell: &Sender<(usize, Told)>) -
         // What is no capture may have no end.
         if head.len() < HEAD {
             head.extend_from_slice(&chunk[..n.min(HEAD)]);
-            if !may_be_capture(&head) {
-                let begins: Vec<String> = head.iter().take(HEAD).map(|byte| format!("{byte:02x}")).collect();
-                let what = format!(
-                    "neither pcap nor pcapng, plain or packed by gzip or Zstandard: it begins with {}",
-                    begins.join(" ")
-                );
+            if let Some(what) = no_capture(&head) {
                 return Err(Error::data(from, what));
             }
         }

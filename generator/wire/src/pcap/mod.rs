@@ -28,7 +28,7 @@ mod tests;
 #[cfg(test)]
 mod tool_tests;
 
-pub use reader::{Interface, Packet, Reader, may_be_capture};
+pub use reader::{Interface, Packet, Reader, no_capture};
 pub use stamp::Stamp;
 pub use writer::{Form, Precision, Writer, WriterOptions};
 

@@ -85,12 +85,18 @@ pub struct Reader {
     over: bool,
 }
 
-/// Whether a file that begins so may be a capture, plain or packed; too few bytes may be anything.
-pub fn may_be_capture(head: &[u8]) -> bool {
-    let Some(&magic) = head.first_chunk::<4>() else { return true };
-    u32::from_le_bytes(magic) == SECTION
-        || Classic::begins(magic)
-        || PACKED.iter().any(|packed| head.starts_with(packed))
+/// Why a file that begins so is no capture, plain or packed; none where it may be one, or too few bytes say nothing.
+pub fn no_capture(head: &[u8]) -> Option<String> {
+    let magic = *head.first_chunk::<4>()?;
+    let packed = PACKED.iter().any(|packed| head.starts_with(packed));
+    let is_one = u32::from_le_bytes(magic) == SECTION || Classic::begins(magic) || packed;
+    (!is_one).then(|| unknown(magic))
+}
+
+fn unknown([a, b, c, d]: [u8; 4]) -> String {
+    format!(
+        "neither pcap nor pcapng, plain or packed by gzip or Zstandard: it begins with {a:02x} {b:02x} {c:02x} {d:02x}"
+    )
 }
 
 impl Reader {
@@ -115,10 +121,7 @@ impl Reader {
         } else if Classic::begins(magic) {
             Format::Classic(Classic::open(&mut input)?)
         } else {
-            let [a, b, c, d] = magic;
-            return Err(input.refusal(format!(
-                "neither pcap nor pcapng, plain or packed by gzip or Zstandard: it begins with {a:02x} {b:02x} {c:02x} {d:02x}"
-            )));
+            return Err(input.refusal(unknown(magic)));
         };
         Ok(Reader { input, format, over: false })
     }

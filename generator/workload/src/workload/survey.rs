@@ -9,6 +9,7 @@ use crate::time::{Time, too_late};
 use crate::topology::Population;
 use crate::trace::{Reader, Rules, frame_of};
 use crate::wire::frame::FRAME_MAX;
+use crate::wire::update::elements_in;
 use crate::workload::Update;
 use crate::{Error, Result};
 
@@ -149,13 +150,13 @@ impl Survey {
                 rules.reward(update);
                 rules.pairs(update.bytes, keys, values);
                 self.values += values.len() as u64;
-                if !keys.is_empty() && frame_of(values.len()) > FRAME_MAX && self.beyond.is_none() {
+                if !keys.is_empty() && values.len() > elements_in(FRAME_MAX) && self.beyond.is_none() {
                     let (count, row) = (values.len(), rules.rows() - 1);
                     self.beyond = Some(format!(
                         "{}: row {row}: {count} pairs; a frame without keys has at most {} gradients: workload.kind = \"sparse\" sends \
                          any number",
                         path.display(),
-                        (FRAME_MAX - frame_of(0)) / 4
+                        elements_in(FRAME_MAX)
                     ));
                 }
                 let bytes = keyless_bytes(update, keys.len(), values.len());

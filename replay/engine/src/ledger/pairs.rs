@@ -298,7 +298,7 @@ impl PairSums {
             let sum = &mut self.sums[number as usize];
             (sum.over, sum.set) = (true, Some(Vec::new()));
         }
-        Some(verdict(right))
+        Some(SumOk::of(Some(right)))
     }
 
     /// Which of the sums from `first` on this part is of, and whether it is right; none if workers have them all.
@@ -337,7 +337,7 @@ impl PairSums {
             _ => return None,
         }
         self.states.set(packet, State::Delivered);
-        Some(verdict(carried.is_bytes(self.pairs.payload(packet))))
+        Some(SumOk::of(Some(carried.is_bytes(self.pairs.payload(packet)))))
     }
 
     /// The run is over: what is still under way is in flight.
@@ -387,10 +387,6 @@ impl PairSums {
             (counted.sums, counted.lost) = (counted.sums.saturating_sub(1), true);
         }
     }
-}
-
-fn verdict(yes: bool) -> SumOk {
-    if yes { SumOk::Yes } else { SumOk::No }
 }
 
 /// In how many packets the registers depart of which so many are not 0 (`docs/libra.md`): as many per packet as fit, by index;

@@ -102,7 +102,7 @@ impl Updates {
             SumOk::Unknown
         } else {
             let right = u32::from(receipt.count) == group.count && receipt.carried.is_gradients(self.sum(group));
-            if right { SumOk::Yes } else { SumOk::No }
+            SumOk::of(Some(right))
         };
         self.end(receipt.packet, Fate::Delivered, counts);
         verdict

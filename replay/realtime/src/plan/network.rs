@@ -1,11 +1,7 @@
 //! The properties of the network that endpoints use.
 
-use pktgen_core::config::{Document, Value};
 use pktgen_core::time::{Serialiser, Time};
 use pktgen_core::topology::{Link, NodeId, Role, Routes, Topology};
-
-use pktgen_wire::wire::frame::HEAD;
-use pktgen_wire::wire::update::{ACK_HEAD, UPDATE_HEAD};
 
 use crate::endpoint::Standby;
 
@@ -33,15 +29,6 @@ pub(super) fn round_trip(topology: &Topology, routes: &Routes, update: u32, ack:
     };
     let hosts = topology.nodes.iter().enumerate().filter(|(_, n)| matches!(n.role, Role::Host(_)));
     hosts.map(|(id, _)| one_way(id as NodeId, server, update) + one_way(server, id as NodeId, ack)).max().unwrap_or(0)
-}
-
-/// Bytes of the acknowledgement of an update of `update` bytes: with its gradients, or as many weights, unless `endpoint.ack_model` says otherwise.
-pub(super) fn ack_bytes(document: &Document, update: u32) -> u32 {
-    let bare = (HEAD + ACK_HEAD) as u32;
-    match document.get("endpoint.ack_model") {
-        Some(Value::Text(model)) if model == "none" => bare,
-        _ => bare + update.saturating_sub((HEAD + UPDATE_HEAD) as u32),
-    }
 }
 
 /// Returns the rate of the slowest link from a host.

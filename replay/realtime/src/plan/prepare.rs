@@ -17,10 +17,10 @@ use pktgen_workload::workload::{self, Opened, Source};
 
 use super::capture::read_capture;
 use super::devices::{DeviceSet, check_room, read_devices};
-use super::network::{ack_bytes, host_rate_bps, round_trip, standby};
+use super::network::{host_rate_bps, round_trip, standby};
 use super::{Plan, Spec};
 use crate::catalogue::Catalogue;
-use crate::endpoint::{Crew, Facts, Payloads, Receiver, UpdateServer, WorkerKind, raw};
+use crate::endpoint::{Crew, Facts, Payloads, Receiver, UpdateServer, WorkerKind, raw, server};
 use crate::external::{Hardware, may_merge};
 use crate::ledger::{Evidence, Goal, Ledger, Subject};
 use crate::parts::Parts;
@@ -120,7 +120,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
         external: transport.lockstep.is_some() || hardware.as_ref().is_some_and(|own| own.external),
         udp_checksum,
         seed: Seed(seed),
-        round_trip: round_trip(&topology, &routes, frame_max as u32, ack_bytes(&document, frame_max as u32)),
+        round_trip: round_trip(&topology, &routes, frame_max as u32, server::ack_bytes(&document, frame_max as u32)),
         states: capture.states,
         share,
         lanes: lanes.clone(),
