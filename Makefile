@@ -4,10 +4,13 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: packages demo site test test-all test-rust test-cli test-realtime test-units test-units-beside test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
+.PHONY: packages demo site test test-all test-rust test-cli test-cli-quiet test-cli-many test-realtime test-units test-units-beside test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
 
-# Half of what tests do is wait, for wires and processes: two for each core at a time.
+# Half of what tests do is wait, for wires and processes: two for each core at a time. Of the binary's tests those that compare what a run on wires
+# does in time (QUIET, by modules) go first; of the others six at a time.
 export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
+MANY = $(shell expr 3 \* $(RUST_TEST_THREADS))
+QUIET = blackbox:: capture:: captured:: diagnose:: nic_evidence:: parts:: provenance:: queues:: ranks:: sessions:: tune:: wires::
 
 TEST = $(CARGO) test $(RELEASE) --workspace $(FEATURES)
 # Integration tests of crates that open no wire.
@@ -46,8 +49,13 @@ test-all: build lint
 test-rust: test-cli test-realtime test-units
 
 # Tests over wires, and of processes that are killed: even what takes a core in spare time only, beside them, made 4 of 408 fail.
-test-cli:
-	$(TEST) --bin pktgen --test cli $(TESTS)
+test-cli: test-cli-quiet test-cli-many
+
+test-cli-quiet:
+	$(TEST) --bin pktgen --test cli $(TESTS) -- $(QUIET)
+
+test-cli-many:
+	$(TEST) --bin pktgen --test cli $(TESTS) -- $(patsubst %,--skip %,$(QUIET)) --test-threads $(MANY)
 
 test-realtime:
 	$(TEST) --test realtime $(TESTS)
@@ -103,7 +111,7 @@ test-long-all: build
 	scripts/fence-check
 	scripts/shards/test-ray
 	scripts/ranks/test-launchers
-	$(MAKE) -C devices/rtl mutants
+	$(MAKE) -C devices/rtl test mutants
 	$(MAKE) traces-again
 	$(MAKE) evidence
 

@@ -207,6 +207,7 @@ static void came_back(uint8_t *bytes, size_t len) {
     counts.back_received++;
     if (options.fault == MUTE || chance(faults.acks)) return;
     if (options.protocol == OLAF || options.protocol == OLAF_STRICT) multicast(bytes, len);
+    lead_astray(bytes);
     put(&in, bytes, len);
 }
 
@@ -284,7 +285,8 @@ int main(int count, char **words) {
         {"pps", 1, 0, 'l'}, {"burst", 1, 0, 'b'}, {"for", 1, 0, 't'},
         {"swap", 1, 0, '1'},     {"port", 1, 0, '2'}, {"address", 1, 0, '3'}, {"checksum", 1, 0, '4'}, {"cut", 1, 0, '5'},
         {"tag", 1, 0, '6'},      {"strangers", 1, 0, '7'}, {"acks", 1, 0, '8'}, {"bursts", 1, 0, '9'}, {"lacks", 1, 0, 'L'},
-        {"until", 1, 0, 'U'},    {"after", 1, 0, 'A'}, {"longest", 1, 0, 'B'}, {"counters", 1, 0, 'K'}, {"station", 1, 0, '0'}, {0},
+        {"until", 1, 0, 'U'},    {"after", 1, 0, 'A'}, {"longest", 1, 0, 'B'}, {"counters", 1, 0, 'K'}, {"station", 1, 0, '0'},
+        {"length", 1, 0, 'W'}, {"astray", 1, 0, 'Y'}, {0},
     };
     read_options(count, words, known, own_option);
     if (!options.in || options.burst < 1) {

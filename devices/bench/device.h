@@ -40,7 +40,7 @@ extern struct options options;
 
 /* Faults that devices on wires have, each by itself. */
 struct faults {
-    double swap, port, address, checksum, cut, tag, strangers, acks, bursts, station;
+    double swap, port, address, checksum, cut, tag, strangers, acks, bursts, station, length, astray;
     int lacks;             /* workers that are not in the table */
     uint64_t until, after; /* frames before and after which it is mute */
     uint64_t longest;      /* frame that it takes; 0: any */
@@ -50,6 +50,7 @@ extern struct faults faults;
 bool takes(const uint8_t *bytes, size_t len);
 bool spoil(uint8_t *bytes, size_t *len);
 bool stray(const uint8_t *bytes, size_t len, uint8_t *out);
+void lead_astray(uint8_t *f);
 bool read_fault(int key, const char *word);
 void publish(void);
 

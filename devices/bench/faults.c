@@ -58,6 +58,8 @@ bool spoil(uint8_t *f, size_t *len) {
     if (chance(faults.station)) f[5] ^= 1;
     if (chance(faults.checksum)) f[ETH + 10] ^= 0x55;
     if (chance(faults.cut)) *len -= CUT;
+    /* All bytes are there, and UDP says four more. */
+    if (chance(faults.length)) put16(f + ETH + IP + 4, (uint16_t)(get16(f + ETH + IP + 4) + 4));
     if (*len + TAG <= FRAME_MAX && chance(faults.tag)) {
         memmove(f + 12 + TAG, f + 12, *len - 12);
         put16(f + 12, 0x8100);
@@ -65,6 +67,13 @@ bool spoil(uint8_t *f, size_t *len) {
         *len += TAG;
     }
     return true;
+}
+
+/* Sends an answer to the address of somebody else. */
+void lead_astray(uint8_t *f) {
+    if (!chance(faults.astray)) return;
+    f[ETH + 18] ^= 8;
+    checksum(f + ETH);
 }
 
 /* A frame that nobody asked for, made of one that leaves: other addresses, other ports. */
@@ -88,6 +97,8 @@ bool read_fault(int key, const char *word) {
     case '7': faults.strangers = atof(word); break;
     case '8': faults.acks = atof(word); break;
     case '9': faults.bursts = atof(word); break;
+    case 'W': faults.length = atof(word); break;
+    case 'Y': faults.astray = atof(word); break;
     case '0': faults.station = atof(word); break;
     case 'L': faults.lacks = atoi(word); break;
     case 'U': faults.until = strtoull(word, NULL, 10); break;

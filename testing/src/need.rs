@@ -137,7 +137,7 @@ impl Need {
             Need::Tmux => ("tmux", "apt-get install tmux (scripts/install-tools)"),
             Need::Verilator => ("verilator", "apt-get install verilator (scripts/install-tools)"),
             Need::Cocotb => {
-                ("cocotb", "apt-get install iverilog (devices/rtl/install) and a reachable package index for pip")
+                ("cocotb", "apt-get install iverilog (devices/install) and a reachable package index for pip")
             }
             Need::Dpdk => ("dpdk", "apt-get install libdpdk-dev (devices/install)"),
             Need::Ovs => ("ovs", "root, and apt-get install openvswitch-switch (devices/install)"),

@@ -120,6 +120,9 @@ causes! {
     BAD_CHECKSUM = "bad_checksum" in Device, "frames come back with a wrong checksum of IPv4 or UDP",
         by "the first frame whose checksum does not fit",
         do "have the device compute the checksum anew wherever it rewrites a field that it covers";
+    LENGTH_WRONG = "length_wrong" in Device, "frames come back whose headers say another length than they have",
+        by "the first frame that is as long as one that was sent, with other lengths in its headers",
+        do "have the device write the lengths of IPv4 and UDP as they are wherever it makes or changes a frame";
     TRUNCATED = "truncated" in Device, "frames come back shorter than they were sent",
         by "the first frame that is the beginning of one that was sent",
         do "look for a limit of length in the device's parser and deparser";

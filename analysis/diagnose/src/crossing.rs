@@ -77,7 +77,11 @@ pub(crate) struct Crossing {
     pub(crate) tag: Odd,
     pub(crate) checksum: Odd,
     pub(crate) short: Odd,
+    /// As long as one that was sent, and its headers say otherwise.
+    pub(crate) length: Odd,
     pub(crate) strangers: Odd,
+    /// Answers of the server that came to addresses which no worker has and which nothing was answered to.
+    pub(crate) answers: Odd,
     pub(crate) altered: Vec<Altered>,
     /// By source address.
     pub(crate) by_source: HashMap<u32, OfSource, Quick>,
@@ -110,12 +114,16 @@ struct Outward {
     /// Frames that left with a checksum of IPv4 that does not fit, or shorter than they say.
     misfits: bool,
     cut: bool,
+    /// Ethernet addresses that they went to.
+    stations: HashSet<[u8; 6], Quick>,
     ports: HashSet<u16, Quick>,
     tags: HashSet<Option<u16>, Quick>,
     lengths: HashSet<usize, Quick>,
     /// What the last frame had: most have the same.
     last: Option<(u16, Option<u16>, usize)>,
-    last_to: Option<(u32, u16)>,
+    last_to: Option<((u32, u16), [u8; 6])>,
+    /// Where answers of the server came to, by address, and the first of each.
+    answers: Vec<(u32, Odd)>,
     digests: Digests,
 }
 
@@ -123,6 +131,8 @@ struct Outward {
 #[derive(Default)]
 struct Stations {
     of: Vec<Station>,
+    /// From which the host itself sends.
+    own: Option<[u8; 6]>,
     /// Which the last frame had: most have the same.
     last: usize,
 }
@@ -154,25 +164,45 @@ impl Stations {
         self.of[self.last].frames += 1;
     }
 
-    /// Frames of hosts with another address than most of theirs have.
-    fn odd(&self) -> Odd {
+    /// Frames of hosts with another address than most of theirs have, or, if all have the same, than `sent_to` and the host's own.
+    fn odd(&self, sent_to: &HashSet<[u8; 6], Quick>) -> Odd {
+        let text = |address: &[u8; 6]| address.map(|byte| format!("{byte:02x}")).join(":");
         let most =
             |own: &Station| self.of.iter().filter(|other| other.host == own.host).max_by_key(|other| other.frames);
         let others = || {
             self.of.iter().filter_map(|own| Some((own, most(own)?))).filter(|(own, most)| own.address != most.address)
         };
-        let Some((first, most)) = others().min_by_key(|(own, _)| own.first) else { return Odd::default() };
-        let text = |address: &[u8; 6]| address.map(|byte| format!("{byte:02x}")).join(":");
+        if let Some((first, most)) = others().min_by_key(|(own, _)| own.first) {
+            return Odd {
+                frames: others().map(|(own, _)| own.frames).sum(),
+                first: first.first,
+                says: format!(
+                    "goes to the Ethernet address {}, and most frames to that host go to {}",
+                    text(&first.address),
+                    text(&most.address)
+                ),
+            };
+        }
+        let Some(host) = self.own else { return Odd::default() };
+        // The lowest bit of the first byte: to a group, or to all.
+        let foreign =
+            |own: &&Station| own.address != host && own.address[0] & 1 == 0 && !sent_to.contains(&own.address);
+        let Some(first) = self.of.iter().filter(foreign).min_by_key(|own| own.first) else { return Odd::default() };
         Odd {
-            frames: others().map(|(own, _)| own.frames).sum(),
+            frames: self.of.iter().filter(foreign).map(|own| own.frames).sum(),
             first: first.first,
             says: format!(
-                "goes to the Ethernet address {}, and most frames to that host go to {}",
+                "goes to the Ethernet address {}, to which nothing was sent, and the server's own is {}",
                 text(&first.address),
-                text(&most.address)
+                text(&host)
             ),
         }
     }
+}
+
+/// Whether a device may multicast to this address: to one of `groups`, or to any where they are not known.
+fn is_group(to: u32, groups: Option<&HashSet<u32>>) -> bool {
+    groups.map_or(to >> 28 == 0xe, |groups| groups.contains(&to))
 }
 
 /// The first bytes of a payload, in which protocols of sums name sum or job.
@@ -189,7 +219,9 @@ impl Outward {
         let mut out = Outward { all: traffic == Traffic::Raw, ..Outward::default() };
         let mut reader = Reader::open(path)?;
         let bytes = reader.file_bytes().unwrap_or(0) as usize;
+        let mut number = 0;
         while let Some(packet) = reader.next()? {
+            number += 1;
             let Some(datagram) = Datagram::read(packet.bytes) else {
                 if out.all {
                     out.digests.left(digest(content(packet.bytes)));
@@ -197,6 +229,7 @@ impl Outward {
                 continue;
             };
             if !out.is_own(&datagram) {
+                out.answer(&datagram, number);
                 continue;
             }
             out.add(&datagram);
@@ -213,9 +246,38 @@ impl Outward {
         Ok(out)
     }
 
+    /// Takes note of where an answer of the server came to.
+    fn answer(&mut self, datagram: &Datagram, number: u64) {
+        if self.first.is_none_or(|server| server.0 != datagram.src.0) {
+            return;
+        }
+        let says = || format!("is an answer of the server and goes to {}", dotted(datagram.dst));
+        let known = self.answers.iter().position(|(to, _)| *to == datagram.dst.0);
+        if known.is_none() && self.answers.len() == STATIONS_MAX {
+            return;
+        }
+        let at = known.unwrap_or_else(|| {
+            self.answers.push((datagram.dst.0, Odd::default()));
+            self.answers.len() - 1
+        });
+        self.answers[at].1.add(number, says);
+    }
+
+    /// Answers to what is no worker and none of `groups`, and to which the server sent none.
+    fn odd_answers(&self, answered: &HashSet<u32, Quick>, groups: Option<&HashSet<u32>>) -> Odd {
+        let foreign = |(to, _): &&(u32, Odd)| {
+            !answered.contains(to) && !self.from_hosts.contains_key(to) && !is_group(*to, groups)
+        };
+        let mut all = self.answers.iter().filter(foreign).map(|(_, odd)| odd.clone());
+        let first = all.next().unwrap_or_default();
+        all.fold(first, |sum, one| Odd { frames: sum.frames + one.frames, ..sum })
+    }
+
     fn add(&mut self, datagram: &Datagram) {
         self.first.get_or_insert(datagram.dst);
-        if self.last_to.replace(datagram.dst) != Some(datagram.dst) {
+        let to = (datagram.dst, datagram.station);
+        if self.last_to.replace(to) != Some(to) {
+            self.stations.insert(datagram.station);
             self.to.insert(datagram.dst);
             self.to_hosts.insert(datagram.dst.0);
         }
@@ -248,19 +310,28 @@ impl Outward {
 
 impl Crossing {
     /// Compares what left at the workers with what came at the server.
-    pub(crate) fn upward(workers: &Path, server: &Path, traffic: Traffic) -> Result<Crossing> {
+    pub(crate) fn upward(
+        workers: &Path,
+        server: &Path,
+        traffic: Traffic,
+        groups: Option<&HashSet<u32>>,
+    ) -> Result<Crossing> {
         let mut out = Outward::read(workers, traffic)?;
         let of = |(from, sent): (&u32, &u64)| (*from, OfSource { sent: *sent, ..OfSource::default() });
         let mut crossing = Crossing { by_source: out.from_hosts.iter().map(of).collect(), ..Crossing::default() };
         let mut kept = Vec::new();
         let mut stations = Stations::default();
+        let mut answered: HashSet<u32, Quick> = HashSet::default();
         let mut reader = Reader::open(server)?;
         let mut number = 0;
         while let Some(packet) = reader.next()? {
             number += 1;
             let datagram = Datagram::read(packet.bytes);
             // What the server answers leaves here.
-            if !out.all && datagram.is_some_and(|datagram| out.first.is_some_and(|to| datagram.src.0 == to.0)) {
+            let answer = datagram.filter(|datagram| !out.all && out.first.is_some_and(|to| datagram.src.0 == to.0));
+            if let Some(answer) = answer {
+                stations.own = Some(answer.from_station);
+                answered.insert(answer.dst.0);
                 continue;
             }
             if out.all && datagram.is_none() && crossing.other(&mut out, packet.bytes, number) {
@@ -271,7 +342,8 @@ impl Crossing {
             }
             crossing.arrival(&mut out, datagram.as_ref(), number, &mut kept);
         }
-        crossing.station = stations.odd();
+        crossing.station = stations.odd(&out.stations);
+        crossing.answers = out.odd_answers(&answered, groups);
         if !kept.is_empty() {
             crossing.altered = compared(&missing(workers, &mut out)?, &kept);
         }
@@ -314,7 +386,7 @@ impl Crossing {
             self.tag
                 .add(number, || format!("has the VLAN tag {}, with which nothing was sent", datagram.tag.unwrap_or(0)));
         }
-        self.of_headers(out, datagram, number);
+        let right_length = self.of_headers(out, datagram, known, number);
         let of_source = self.by_source.entry(datagram.src.0).or_default();
         *if known { &mut of_source.same } else { &mut of_source.other } += 1;
         if !known {
@@ -322,28 +394,37 @@ impl Crossing {
             if datagram.lacking == 0 && !datagram.udp_fits() {
                 self.checksum.add(number, || "the checksum of UDP does not fit".into());
             }
-            if kept.len() < CAME_MAX {
+            if right_length && kept.len() < CAME_MAX {
                 kept.push((number, datagram.payload.to_vec()));
             }
         }
     }
 
-    /// What headers say; nothing of what was sent so.
-    fn of_headers(&mut self, out: &Outward, datagram: &Datagram, number: u64) {
-        if datagram.lacking > 0 && !out.cut {
+    /// What headers say; nothing of what was sent so. `known`: its payload was sent. Returns whether they say how long the frame is.
+    fn of_headers(&mut self, out: &mut Outward, datagram: &Datagram, known: bool, number: u64) -> bool {
+        let (says, has) = (datagram.payload.len() + datagram.lacking, datagram.behind.len());
+        // Where many lengths were sent, a frame that was cut may be as long as another one.
+        let is_whole = |out: &mut Outward| {
+            let sure = out.lengths.len() == 1 || known && datagram.payload.len() == has;
+            out.lengths.contains(&has) && (sure || out.digests.is_missing(digest(datagram.behind)))
+        };
+        let right_length = says == has || out.cut || out.lengths.contains(&says) || !is_whole(out);
+        if !right_length {
+            self.length.add(number, || format!("its headers say {says} bytes of payload, and it has {has}"));
+        } else if datagram.lacking > 0 && !out.cut {
             self.short.add(number, || format!("{} bytes of the datagram are not there", datagram.lacking));
         }
         if !datagram.ip_fits && !out.misfits {
             self.checksum.add(number, || "the checksum of IPv4 does not fit".into());
         }
+        right_length
     }
 
     /// What comes to the workers: `groups` are the addresses that the device may multicast to, if they are known.
     pub(crate) fn downward(workers: &Path, groups: Option<&HashSet<u32>>) -> Result<Crossing> {
-        let out = Outward::read(workers, Traffic::Contributions)?;
+        let mut out = Outward::read(workers, Traffic::Contributions)?;
         let mut crossing = Crossing::default();
         let Some(to) = out.first else { return Ok(crossing) };
-        let hosts = &out.from_hosts;
         let mut reader = Reader::open(workers)?;
         let mut number = 0;
         while let Some(packet) = reader.next()? {
@@ -355,11 +436,11 @@ impl Crossing {
             if out.is_own(&datagram) {
                 continue;
             }
-            let in_group = groups.map_or(datagram.dst.0 >> 28 == 0xe, |groups| groups.contains(&datagram.dst.0));
-            let rightly = in_group || hosts.contains_key(&datagram.dst.0);
+            let in_group = is_group(datagram.dst.0, groups);
+            let rightly = in_group || out.from_hosts.contains_key(&datagram.dst.0);
             // An answer to what was sent: from there, or to the workers, or as long and with the same beginning.
             let ours = datagram.src.0 == to.0
-                || hosts.contains_key(&datagram.dst.0)
+                || out.from_hosts.contains_key(&datagram.dst.0)
                 || out.lengths.contains(&datagram.payload.len()) && out.heads.contains(&head(datagram.payload));
             if !ours {
                 crossing.strangers.add(number, || {
@@ -386,7 +467,7 @@ impl Crossing {
                     format!("has the VLAN tag {}, with which nothing was sent", datagram.tag.unwrap_or(0))
                 });
             }
-            crossing.of_headers(&out, &datagram, number);
+            crossing.of_headers(&mut out, &datagram, false, number);
         }
         Ok(crossing)
     }

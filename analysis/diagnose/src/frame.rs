@@ -14,6 +14,8 @@ const UDP: u8 = 17;
 pub(crate) struct Datagram<'a> {
     /// Ethernet address that it goes to.
     pub(crate) station: [u8; 6],
+    /// Ethernet address that it comes from.
+    pub(crate) from_station: [u8; 6],
     /// VLAN tag, if it has one.
     pub(crate) tag: Option<u16>,
     /// Address and port that it comes from.
@@ -28,6 +30,8 @@ pub(crate) struct Datagram<'a> {
     pub(crate) packet: &'a [u8],
     /// The payload.
     pub(crate) payload: &'a [u8],
+    /// All bytes behind the header of UDP, whatever the lengths in the headers say: with padding, if there is any.
+    pub(crate) behind: &'a [u8],
 }
 
 fn get16(bytes: &[u8], at: usize) -> u16 {
@@ -62,6 +66,7 @@ impl<'a> Datagram<'a> {
         let whole = usize::from(get16(ip, head + 4)).max(8);
         Some(Datagram {
             station: *frame.first_chunk()?,
+            from_station: *frame.get(6..)?.first_chunk()?,
             tag,
             src: (get32(ip, 12), get16(ip, head)),
             dst: (get32(ip, 16), get16(ip, head + 2)),
@@ -69,6 +74,7 @@ impl<'a> Datagram<'a> {
             lacking: (head + whole).max(total).saturating_sub(packet.len()),
             packet,
             payload: &packet[head + 8..(head + whole).clamp(head + 8, packet.len())],
+            behind: &ip[head + 8..],
         })
     }
 

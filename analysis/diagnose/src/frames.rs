@@ -1,7 +1,7 @@
 //! Frames that came otherwise than they were sent.
 
 use crate::cause::{
-    BAD_CHECKSUM, BITS_FLIPPED, BYTE_ORDER, Cause, PAYLOAD_CHANGED, STRANGERS, TAG_CHANGED, TRUNCATED,
+    BAD_CHECKSUM, BITS_FLIPPED, BYTE_ORDER, Cause, LENGTH_WRONG, PAYLOAD_CHANGED, STRANGERS, TAG_CHANGED, TRUNCATED,
     WRONG_DESTINATION,
 };
 use crate::crossing::{Altered, Crossing, Odd};
@@ -22,9 +22,11 @@ pub(crate) fn look(
     let taken = evidence.manifest.counters.packets_received;
     // The run takes what the device may rewrite; what the profile says that it keeps must not change.
     let refused = crossing.came > taken + taken / 100 || kept.iter().any(|kept| *kept == crossing.field);
+    let proof = |place: &str, odd: &Odd| {
+        EvidenceItem::packet(place, odd.first, format!("{}; {} such frames", odd.says, odd.frames))
+    };
     let odd = |cause: &'static Cause, odd: &Odd| {
-        let proof = EvidenceItem::packet(place, odd.first, format!("{}; {} such frames", odd.says, odd.frames));
-        CauseFound::new(cause, Certainty::Certain, odd.frames, vec![proof])
+        CauseFound::new(cause, Certainty::Certain, odd.frames, vec![proof(place, odd)])
     };
     if refused && crossing.address.frames > 0 {
         found.push(odd(&WRONG_DESTINATION, &crossing.address));
@@ -32,11 +34,21 @@ pub(crate) fn look(
     if crossing.station.frames > 0 {
         found.push(odd(&WRONG_DESTINATION, &crossing.station));
     }
+    if crossing.answers.frames > 0 {
+        let place = "tap of the workers";
+        found.push(CauseFound {
+            proofs: vec![proof(place, &crossing.answers)],
+            ..odd(&WRONG_DESTINATION, &crossing.answers)
+        });
+    }
     if crossing.tag.frames > 0 {
         found.push(odd(&TAG_CHANGED, &crossing.tag));
     }
     if crossing.strangers.frames > (crossing.came / 50).max(20) {
         found.push(odd(&STRANGERS, &crossing.strangers));
+    }
+    if crossing.length.frames > 0 {
+        found.push(odd(&LENGTH_WRONG, &crossing.length));
     }
     let short = &crossing.short;
     if short.frames > 0 {
@@ -47,8 +59,8 @@ pub(crate) fn look(
     if !evidence.is_results() && short.frames == 0 {
         altered(crossing, merges, place, found);
     }
-    // Where a payload changed, its checksum follows from that.
-    if crossing.checksum.frames > 0 && found.len() == before {
+    // Where a payload or a length changed, its checksum follows from that.
+    if crossing.checksum.frames > 0 && found.len() == before && crossing.length.frames == 0 {
         found.push(odd(&BAD_CHECKSUM, &crossing.checksum));
     }
 }

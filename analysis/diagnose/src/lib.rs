@@ -144,7 +144,8 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
             found.iter().filter(|found| found.cause == &cause::HOST_OVERRUN).map(|found| found.explains).sum::<u64>();
         found.extend(
             merging::answers(&evidence, balances.lost_back().and(on_host))
-                .filter(|lost| !hosts::is_counted(&found, lost.explains, LostOnLinks::NONE)),
+                .filter(|lost| !hosts::is_counted(&found, lost.explains, LostOnLinks::NONE))
+                .filter(|lost| crossing.as_ref().is_none_or(|crossing| crossing.answers.frames * 2 < lost.explains)),
         );
         merging::copies_of_answers(&evidence, &mut found);
         unknown.extend(balances.unknown(&evidence, &found));
@@ -213,12 +214,12 @@ fn came(
 /// Compares the captures of the run's taps, if there are any.
 fn cross(evidence: &Evidence, protocols: &Protocols) -> Result<Option<Crossing>> {
     let Some(workers) = evidence.tap("workers") else { return Ok(None) };
+    let groups = groups(evidence, protocols);
     if evidence.is_results() {
-        let groups = groups(evidence, protocols);
         return Crossing::downward(&workers, groups.as_ref()).map(Some);
     }
     let traffic = if evidence.text("workload", "kind") == "raw" { Traffic::Raw } else { Traffic::Updates };
-    evidence.tap("server").map(|server| Crossing::upward(&workers, &server, traffic)).transpose()
+    evidence.tap("server").map(|server| Crossing::upward(&workers, &server, traffic, groups.as_ref())).transpose()
 }
 
 /// Parts of a frame that the device must leave as they are, if the run's profile can be read.

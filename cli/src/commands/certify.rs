@@ -257,6 +257,11 @@ fn say(certificate: &Certificate, run: Option<&str>, ui: &Ui) -> Result<()> {
         true => ui.object(&schemas::CERTIFICATE, &named(certificate.to_json()?)),
         false => {
             ui.result(&certificate.summary());
+            let exempt = certificate.outcomes.iter().filter(|it| it.verdict == ClauseVerdict::NotApplicable);
+            let exempt: Vec<_> = exempt.map(|it| it.clause.id).collect();
+            if !exempt.is_empty() {
+                ui.result(&format!("not applicable (certificate.md says why): {}", exempt.join(", ")));
+            }
             ui.result(&certificate.statement());
         }
     }

@@ -156,13 +156,17 @@ fn show(info: &Info, ui: &Ui) -> Result<()> {
         return Ok(());
     }
     let span = |ps: f64| human::show("ns", ps / 1e3);
+    let unknown = || "unknown".to_owned();
+    let period = |(fastest, slowest)| format!("{} to {}", span(fastest), span(slowest));
+    let variation = |cv: f64| format!("{cv:.2}");
     ui.result(&format!(
-        "updates      {} of {} workers in {} clusters\nper worker   {} to {} updates, mean period {} to {}, gap variation {:.2}\n\
+        "updates      {} of {} workers in {} clusters\nper worker   {} to {} updates, mean period {}, gap variation {}\n\
          span         {} to {}\noffered      {} on the mean, {} bytes in all\nvalues       {} updates; reward: {}; keys: {}\nhash         {}",
         info.updates, info.workers, info.clusters,
-        info.updates_per_worker.0, info.updates_per_worker.1, span(info.period_ps.0), span(info.period_ps.1), info.gap_cv,
+        info.updates_per_worker.0, info.updates_per_worker.1, info.period_ps.map_or_else(unknown, period),
+        info.gap_cv.map_or_else(unknown, variation),
         span(info.first_ps as f64), span(info.last_ps as f64),
-        human::show("bps", info.offered_bps), info.bytes, info.with_values, info.with_reward, info.with_keys,
+        info.offered_bps.map_or_else(unknown, |bps| human::show("bps", bps)), info.bytes, info.with_values, info.with_reward, info.with_keys,
         match info.hash_ok { None => "no manifest", Some(true) => "matches the manifest", Some(false) => "DOES NOT match the manifest" },
     ));
     for problem in &info.problems {

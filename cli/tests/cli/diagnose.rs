@@ -206,6 +206,9 @@ fn faults_of_a_forwarder_are_found() {
             forward(&["truncated"], "--cut 0.1"),
             forward(&["copies"], "--fault duplicate --share 0.1"),
             forward(&["wrong_destination"], "--station 0.1"),
+            forward(&["wrong_destination"], "--station 1"),
+            forward(&["length_wrong"], "--length 0.1"),
+            forward(&["wrong_destination"], "--astray 0.3"),
             forward(&["device_silent"], "--fault mute"),
         ],
     );

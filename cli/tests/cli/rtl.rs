@@ -25,7 +25,7 @@ fn made(target: &str) -> PathBuf {
     let output = Command::new("make")
         .arg("-C")
         .arg(&sources)
-        .args([target, &format!("OUT={}", out.display())])
+        .args([target, &format!("OUT={}", out.display()), "PACKETS=20000"])
         .output()
         .expect("make runs");
     assert!(output.status.success(), "{}", said(&output));
@@ -58,8 +58,8 @@ fn run(net: &Net, name: &str, set: &[&str], out: &Path) -> (impl Fn(&str) -> f64
     (metric, manifest(out))
 }
 
-/// 100,000 packets each, with repeats and losses, against models of the protocols; ten million sums of floats against the host's; the
-/// lockstep. `make test-long` asks whether this finds Verilog with a rule broken.
+/// 20,000 packets each, with repeats and losses, against models of the protocols; two million sums of floats against the host's; the
+/// lockstep. `make test-long` does it with five times as many, and asks whether this finds Verilog with a rule broken.
 #[test]
 fn verilog_does_what_its_models_do() {
     let what = "Verilog against its models";

@@ -28,14 +28,14 @@ pub struct Info {
     pub last_ps: Time,
     /// Bytes of all frames.
     pub bytes: u64,
-    /// Mean rate over the whole trace.
-    pub offered_bps: f64,
+    /// Mean rate over the whole trace; none if all updates are of one instant.
+    pub offered_bps: Option<f64>,
     /// Smallest and largest update count of a worker.
     pub updates_per_worker: (u64, u64),
-    /// Mean period of the fastest and the slowest worker, in ps.
-    pub period_ps: (f64, f64),
-    /// Coefficient of variation of a worker's gaps, mean over workers.
-    pub gap_cv: f64,
+    /// Mean period of the fastest and the slowest worker, in ps; none if no worker has two updates.
+    pub period_ps: Option<(f64, f64)>,
+    /// Coefficient of variation of a worker's gaps, mean over workers; none if no worker has two updates at different times.
+    pub gap_cv: Option<f64>,
     /// Updates with values, and with a reward.
     pub with_values: u64,
     /// Updates with a reward.
@@ -124,36 +124,34 @@ impl Scan {
             first_ps: first,
             last_ps: self.last,
             bytes: self.bytes,
-            offered_bps: if span > 0.0 { self.bytes as f64 * 8.0 * SECOND as f64 / span } else { 0.0 },
+            offered_bps: (span > 0.0).then(|| self.bytes as f64 * 8.0 * SECOND as f64 / span),
             updates_per_worker: (u64::MAX, 0),
-            period_ps: (f64::INFINITY, 0.0),
-            gap_cv: 0.0,
+            period_ps: None,
+            gap_cv: None,
             with_values: self.with_values,
             with_reward: self.with_reward,
             with_keys: self.with_keys,
             hash_ok,
             problems,
         };
-        let mut varied = 0u32;
+        let (mut variations, mut varied) = (0.0, 0u32);
         for state in self.workers.values() {
             info.updates_per_worker.0 = info.updates_per_worker.0.min(state.count);
             info.updates_per_worker.1 = info.updates_per_worker.1.max(state.count);
             if state.count > 1 {
                 let gaps = (state.count - 1) as f64;
                 let mean = (state.last as f64 - state.first as f64) / gaps;
-                info.period_ps = (info.period_ps.0.min(mean), info.period_ps.1.max(mean));
+                let (fastest, slowest) = info.period_ps.unwrap_or((mean, mean));
+                info.period_ps = Some((fastest.min(mean), slowest.max(mean)));
                 if mean > 0.0 {
-                    info.gap_cv += (state.gap_squares / gaps / (mean * mean) - 1.0).max(0.0).sqrt();
+                    variations += (state.gap_squares / gaps / (mean * mean) - 1.0).max(0.0).sqrt();
                     varied += 1;
                 }
             }
         }
-        info.gap_cv /= f64::from(varied.max(1));
+        info.gap_cv = (varied > 0).then(|| variations / f64::from(varied));
         if info.updates_per_worker.0 == u64::MAX {
             info.updates_per_worker.0 = 0;
-        }
-        if !info.period_ps.0.is_finite() {
-            info.period_ps.0 = 0.0;
         }
         info
     }

@@ -250,6 +250,9 @@ fn device(
 }
 
 proptest! {
+    // Each goes through all programs with all their queues, three times.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
+
     #[test]
     fn splitting_a_burst_anywhere_changes_no_verdict_byte_or_book(
         kinds in prop::collection::vec((0u8..9, 0u32..6), 1..60), sizes in prop::collection::vec(1usize..8, 1..20),
