@@ -20,6 +20,7 @@ use super::outward::Outward;
 use super::parts::{Part, parts};
 use crate::endpoint::{Host, Workers};
 use crate::frame::Pool;
+use crate::launch::is_marked;
 use crate::parts::Parts;
 use crate::plan::Plan;
 
@@ -89,7 +90,7 @@ impl fmt::Display for Wrong {
 pub struct Compared {
     /// Packets of the capture.
     pub packets: u64,
-    /// Those that come from an address that no worker of the run has: answers, and others' traffic.
+    /// Those that come from an address that no worker of the run has, and probes: answers, and others' traffic.
     pub others: u64,
     /// Those that are as they should be.
     pub right: u64,
@@ -133,7 +134,9 @@ pub fn compare(plan: Plan, capture: &Path, at: At) -> Result<Compared> {
         };
         compared.packets += 1;
         let number = compared.packets;
-        let Some(waiting) = expected.waiting(packet.bytes)? else {
+        // The probe before a run has the address of a worker.
+        let waiting = if is_marked(packet.bytes) { None } else { expected.waiting(packet.bytes)? };
+        let Some(waiting) = waiting else {
             compared.others += 1;
             continue;
         };

@@ -65,9 +65,12 @@ fn what_was_sent_is_right_in_every_form_and_gaps_are_counted() {
         let at = if strange[12] == 0x81 { 30 } else { 26 };
         strange[at..at + 4].copy_from_slice(&[9, 9, 9, 9]);
         assert_eq!(judged(form, At::Workers, &[strange.clone()]).others, 1);
-        // And what comes after it is recognised.
-        let after = judged(form, At::Workers, &[&[strange][..], &all].concat());
-        assert_eq!((after.others, after.right, after.wrong), (1, 240, 0), "{form} {after:?}");
+        // So is the probe before a run, which has the address of a worker. And what comes after it is recognised.
+        let mut probe = all[0].clone();
+        let payload = if probe[12] == 0x81 { 46 } else { 42 };
+        probe[payload..payload + 20].copy_from_slice(b"pktgen launch probe ");
+        let after = judged(form, At::Workers, &[&[strange, probe][..], &all].concat());
+        assert_eq!((after.others, after.right, after.wrong), (2, 240, 0), "{form} {after:?}");
     }
 }
 

@@ -8,6 +8,7 @@ use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
 use pktgen_wire::device::{Addresses, CableEnd, GROWTH_MAX, Translator};
 use pktgen_wire::wire::FormatFacts;
+use pktgen_wire::wire::frame::mac_of;
 
 use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::{Declared, Layer, Middleware, Site};
@@ -83,7 +84,7 @@ impl Layer for Exchange {
         let stride = site.frame_max + GROWTH_MAX;
         let [translator, opposite] = [end, end.opposite()].map(|end| heads.translator(end));
         let (out, back) = (vec![0; BURST * stride], vec![0; stride]);
-        let filter = Readdressed { translator, opposite, out, back, stride, end, strange: [0; 2] };
+        let filter = Readdressed { translator, opposite, out, back, stride, end, strange: [0; 2], misled: 0 };
         Ok(Box::new(Filtered::new(wire, filter)))
     }
 }
@@ -100,6 +101,8 @@ struct Readdressed {
     end: End,
     /// Frames that passed as they were, out and in.
     strange: [u64; 2],
+    /// Frames that came to another Ethernet address than their host's.
+    misled: u64,
 }
 
 impl Filter for Readdressed {
@@ -124,9 +127,12 @@ impl Filter for Readdressed {
     }
 
     fn inward(&mut self, most: usize, fetch: &mut Fetch<'_>, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
-        let Readdressed { translator, back, strange, .. } = self;
+        let Readdressed { translator, back, strange, misled, .. } = self;
         fetch(most, &mut |arrival| match translator.inward(arrival.bytes, back) {
-            Some(len) => each(Arrival { bytes: &back[..len], ..arrival }),
+            Some(len) => {
+                *misled += u64::from(!to_its_host(&back[..len]));
+                each(Arrival { bytes: &back[..len], ..arrival });
+            }
             None => {
                 strange[1] += 1;
                 each(arrival);
@@ -145,9 +151,19 @@ impl Filter for Readdressed {
 
     fn notes(&mut self) -> Vec<(String, String)> {
         let [out, back] = self.strange;
-        let text = format!("{out} frames left and {back} came with addresses that the profile has not");
+        let misled = match self.misled {
+            0 => String::new(),
+            frames => format!("; {frames} came to another Ethernet address than that of their host"),
+        };
+        let text = format!("{out} frames left and {back} came with addresses that the profile has not{misled}");
         vec![(format!("readdress.{}", self.end.name()), text)]
     }
+}
+
+/// Whether a frame with our addresses goes to the Ethernet address of the host that its IPv4 address names.
+fn to_its_host(frame: &[u8]) -> bool {
+    let ip = frame.get(30..34).and_then(|bytes| bytes.first_chunk());
+    ip.is_none_or(|ip| frame[..6] == mac_of(u32::from_be_bytes(*ip)))
 }
 
 #[cfg(test)]

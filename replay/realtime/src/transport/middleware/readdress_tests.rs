@@ -67,6 +67,8 @@ fn what_arrives_has_our_addresses_again() {
     Template::new((SERVER_IP, PORT), (group_ip(0), WORKER_PORT), 64).emit(&mut ack);
     let mut on_wire = vec![0; 68];
     assert_eq!(heads.translator(End::DeviceDown).outward(&ack, &mut on_wire), Some(68));
+    let mut misled = on_wire.clone();
+    misled[5] ^= 1;
     bench.lock().unwrap().incoming.extend([on_wire, vec![1; 70]]);
     bench.lock().unwrap().marks = 0b01;
     let mut heard = Vec::new();
@@ -74,7 +76,10 @@ fn what_arrives_has_our_addresses_again() {
     assert_eq!(found.frames, 2);
     // As long as on the cable.
     assert_eq!(heard, [(ack, 68, true, Some(7)), (vec![1; 70], 70, false, Some(7))]);
-    assert!(wire.notes()[1].1.contains("1 came"));
+    assert!(wire.notes()[1].1.ends_with("1 came with addresses that the profile has not"));
+    bench.lock().unwrap().incoming.push_back(misled);
+    wire.receive(64, &mut |_| ()).unwrap();
+    assert!(wire.notes()[1].1.ends_with("; 1 came to another Ethernet address than that of their host"));
 }
 
 /// Beside a device that switches and one that routes, which has Ethernet addresses of its own on the cable.
