@@ -4,8 +4,8 @@ use std::path::Path;
 
 use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
 use pktgen_core::arrow::datatypes::{Int64Type, UInt32Type};
-use pktgen_core::record::Manifest;
 use pktgen_core::record::digest::{Verified, verify_dir};
+use pktgen_core::record::{Fault, Manifest};
 use pktgen_core::time::NS;
 use pktgen_core::{Error, Result};
 use pktgen_wire::pcap::{ETHERNET, Packet, Stamp};
@@ -24,6 +24,13 @@ pub(super) fn verify(dir: &Path) -> Result<Verified> {
     Ok(if listed { verified } else { Verified::NoDigests })
 }
 
+/// Why the recording in `dir` is invalid, but for what it lost.
+pub(super) fn other_faults(dir: &Path) -> Result<Vec<String>> {
+    let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir of frames")?;
+    let is_loss = |fault: &Fault| matches!(fault, Fault::CaptureLost { .. } | Fault::InterfaceDropped { .. });
+    Ok(manifest.validity.faults.iter().filter(|fault| !is_loss(fault)).map(Fault::to_string).collect())
+}
+
 /// A run dir of frames that is being read.
 pub(super) struct Frames {
     batches: Batches,
@@ -32,6 +39,8 @@ pub(super) struct Frames {
     read: u64,
     file_bytes: u64,
     anchor_unix_ns: u64,
+    /// Frames that did not reach the stream, as the recording says.
+    dropped: u64,
 }
 
 impl Frames {
@@ -43,7 +52,13 @@ impl Frames {
         let file_bytes = std::fs::metadata(&path).map_err(Error::io("read", &path))?.len();
         let batches = Batches::open(&path)?;
         let anchor_unix_ns = manifest.anchor_unix_ns;
-        Ok(Frames { batches, batch: None, row: 0, read: 0, file_bytes, anchor_unix_ns })
+        let lost = |fault: &Fault| match fault {
+            Fault::CaptureLost { kernel, writer, .. } => kernel + writer,
+            Fault::InterfaceDropped { frames } => *frames,
+            _ => 0,
+        };
+        let dropped = manifest.validity.faults.iter().map(lost).sum();
+        Ok(Frames { batches, batch: None, row: 0, read: 0, file_bytes, anchor_unix_ns, dropped })
     }
 
     /// The next frame, at the time of the kernel's stamp, where there is one.
@@ -76,6 +91,10 @@ impl Frames {
         let len = len.value(row).max(bytes.len() as u32);
         let (time, resolution_ps) = (Some(Stamp::from_unix_ps(ps)), NS as u64);
         Ok(Some(Packet { section: 0, interface: 0, link_type: ETHERNET, time, resolution_ps, len, bytes }))
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     pub(super) fn bytes_read(&self) -> u64 {

@@ -117,6 +117,9 @@ pub struct InputFacts {
     pub tally: Tally,
     /// Where reading ended, if that was not the file's end.
     pub damage: Option<String>,
+    /// Packets that were dropped where it was made, by its own count.
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 impl InputFacts {
@@ -201,7 +204,11 @@ impl Input {
     pub(crate) fn into_facts(self) -> InputFacts {
         let damage = self.damage.map(|error| error.to_string());
         let Decoder { side, tally, .. } = self.decoder;
-        InputFacts { path: self.path.display().to_string(), side, tally, damage }
+        let dropped = match &self.reader {
+            Source::File(reader) => reader.dropped(),
+            Source::Frames(frames) => frames.dropped(),
+        };
+        InputFacts { path: self.path.display().to_string(), side, tally, damage, dropped }
     }
 
     /// The anchor that our own writer noted.

@@ -139,6 +139,10 @@ impl CapturePlan {
         let mut notes = Vec::new();
         for dir in self.server.iter().chain(&self.sender).filter(|path| path.is_dir()) {
             let verified = if self.no_verify { Verified::Waived } else { frames::verify(dir)? };
+            let faults = frames::other_faults(dir)?;
+            notes.extend(
+                faults.into_iter().map(|why| Note { note: "invalid", text: format!("{}: {why}", dir.display()) }),
+            );
             notes.extend(
                 verified.note().map(|note| Note { note: note.code(), text: format!("{}: {note}", dir.display()) }),
             );

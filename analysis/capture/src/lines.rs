@@ -102,6 +102,11 @@ pub(super) struct Facts<'a> {
 }
 
 impl Facts<'_> {
+    /// Whether several addresses have one worker's number: two jobs, or two runs.
+    fn shares_numbers(&self) -> bool {
+        self.inputs.iter().any(|input| input.tally.shared > 0)
+    }
+
     /// Whether the server's captures say what arrived. One in which nothing is of a known format may be of another place; an empty one says
     /// that nothing came.
     fn tells_of_server(&self, totals: &Totals) -> bool {
@@ -109,10 +114,10 @@ impl Facts<'_> {
         totals.found(Side::Server) > 0 || of_server.map(|input| input.tally.packets).sum::<u64>() == 0
     }
 
-    /// Packets of a side that may hold updates and could not be read.
+    /// Packets of a side that may hold updates, and could not be read or were dropped where the capture was made.
     fn unread(&self, side: Side) -> u64 {
         let of_side = self.inputs.iter().filter(|input| input.side == side);
-        of_side.map(|input| input.tally.unread() + u64::from(input.damage.is_some())).sum()
+        of_side.map(|input| input.tally.unread() + input.dropped + u64::from(input.damage.is_some())).sum()
     }
 }
 
@@ -175,7 +180,7 @@ impl Deliveries {
         if totals.at_server_by(Delivery::Unsaid) > 0 {
             return Deliveries::Unknown(Unsaid::Count);
         }
-        if facts.inputs.iter().any(|input| input.tally.shared > 0) && totals.anew != [0; 2] {
+        if facts.shares_numbers() {
             return Deliveries::Unknown(Unsaid::Workers);
         }
         if [Delivery::Results, Delivery::ResultsOfAll].into_iter().any(|delivery| totals.lacks_results(delivery)) {
@@ -315,8 +320,10 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
     let [sender, given] = facts.sides;
     let server = given && facts.tells_of_server(totals);
     if sender {
-        out.push(updates("sent", totals.sent as f64));
-        out.push(updates("retransmissions", totals.resent as f64));
+        // Two with one number look like transmissions of one update.
+        let known = !facts.shares_numbers();
+        out.push(Line::new("sent", UPDATES, known.then_some(totals.sent as f64)));
+        out.push(Line::new("retransmissions", UPDATES, known.then_some(totals.resent as f64)));
     }
     if server && !matches!(deliveries, Deliveries::Unknown(_)) {
         out.push(Line::new("received", PACKETS, totals.received as f64));
@@ -401,6 +408,13 @@ fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
         let (path, tally) = (&input.path, &input.tally);
         if let Some(error) = &input.damage {
             say("damaged", format!("{error}; what stands before it was analysed"));
+        }
+        if input.dropped > 0 {
+            let text = format!(
+                "{path}: {} packets were dropped where it was made, by its own count: what is missing in it may be these",
+                input.dropped
+            );
+            say("invalid", text);
         }
         if tally.unordered > 0 {
             let n = tally.unordered;

@@ -1,5 +1,6 @@
 //! Where the time of an update goes, from its generation until it, or the sum that it is in, has come: shares that add up.
 
+use pktgen_core::record::Family;
 use serde::Serialize;
 
 use crate::cause::CausePlace;
@@ -38,6 +39,10 @@ pub struct Breakdown {
 
 /// Adds up what every update took that has come.
 pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
+    // Most parts of sums by key come under the name of one of their members.
+    if evidence.manifest.family() == Family::Pairs {
+        return None;
+    }
     let sent = &evidence.sent;
     let came_ps = if evidence.is_results() { &evidence.results.recv_ps } else { &evidence.arrived.recv_ps };
     // What workers wait for before they send, what hosts and cables take, and what is behind them.

@@ -10,7 +10,7 @@ const LATE_SHARE: f64 = 0.01;
 /// A caution of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Caution {
-    /// Its code: that of a note (docs/verdicts.md), or `late_by_host`.
+    /// Its code: that of a note (docs/verdicts.md), `late_by_host` or `faults_asked`.
     pub code: &'static str,
     /// One sentence.
     pub text: String,
@@ -25,6 +25,10 @@ pub(crate) fn of(evidence: &Evidence) -> Vec<Caution> {
     let told = notes.iter().filter(|note| note.is_doubt() || note.leaves_open().is_some());
     let mut all: Vec<_> =
         told.map(|note| Caution { code: note.code(), text: note.to_string(), open: note.leaves_open() }).collect();
+    if evidence.has_faulty_links() {
+        let text = "the experiment has links lose, double, change or hold back frames (transport.fault_*): what that explains is no cause here";
+        all.push(Caution { code: "faults_asked", text: text.to_owned(), open: None });
+    }
     let pacing = evidence.manifest.pacing.as_ref();
     all.extend(pacing.filter(|pacing| pacing.share_by_host().is_some_and(|share| share >= LATE_SHARE)).map(|pacing| {
         let text = format!(

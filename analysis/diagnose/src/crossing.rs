@@ -114,6 +114,10 @@ struct Outward {
     /// Frames that left with a checksum of IPv4 that does not fit, or shorter than they say.
     misfits: bool,
     cut: bool,
+    /// Some left with lengths in their headers that do not fit each other.
+    disagree: bool,
+    /// From which Ethernet address each host sends.
+    of_hosts: HashMap<u32, [u8; 6], Quick>,
     /// Ethernet addresses that they went to.
     stations: HashSet<[u8; 6], Quick>,
     ports: HashSet<u16, Quick>,
@@ -246,6 +250,17 @@ impl Outward {
         Ok(out)
     }
 
+    /// Whether cards of workers take a frame: its Ethernet address is that of its host, or of its group, or of all; of a group it may be any
+    /// worker's.
+    fn reaches(&self, datagram: &Datagram) -> bool {
+        let (station, [_, b, c, d]) = (datagram.station, datagram.dst.0.to_be_bytes());
+        station == [0xff; 6]
+            || match self.of_hosts.get(&datagram.dst.0) {
+                Some(own) => station == *own,
+                None => station == [1, 0, 0x5e, b & 0x7f, c, d] || self.of_hosts.values().any(|own| *own == station),
+            }
+    }
+
     /// Takes note of where an answer of the server came to.
     fn answer(&mut self, datagram: &Datagram, number: u64) {
         if self.first.is_none_or(|server| server.0 != datagram.src.0) {
@@ -289,7 +304,9 @@ impl Outward {
             self.tags.insert(own.1);
             self.lengths.insert(own.2);
         }
-        self.misfits |= !datagram.ip_fits;
+        self.misfits |= !datagram.ip_fits || datagram.lacking == 0 && !datagram.udp_fits();
+        self.disagree |= !datagram.agrees;
+        self.of_hosts.insert(datagram.src.0, datagram.from_station);
         self.cut |= datagram.lacking > 0;
     }
 
@@ -391,9 +408,6 @@ impl Crossing {
         *if known { &mut of_source.same } else { &mut of_source.other } += 1;
         if !known {
             self.unlike += 1;
-            if datagram.lacking == 0 && !datagram.udp_fits() {
-                self.checksum.add(number, || "the checksum of UDP does not fit".into());
-            }
             if right_length && kept.len() < CAME_MAX {
                 kept.push((number, datagram.payload.to_vec()));
             }
@@ -409,15 +423,19 @@ impl Crossing {
             out.lengths.contains(&has) && (sure || out.digests.is_missing(digest(datagram.behind)))
         };
         let right_length = says == has || out.cut || out.lengths.contains(&says) || !is_whole(out);
-        if !right_length {
+        if !datagram.agrees && !out.disagree {
+            self.length.add(number, || "the lengths in its headers of IPv4 and UDP do not fit each other".into());
+        } else if !right_length {
             self.length.add(number, || format!("its headers say {says} bytes of payload, and it has {has}"));
         } else if datagram.lacking > 0 && !out.cut {
             self.short.add(number, || format!("{} bytes of the datagram are not there", datagram.lacking));
         }
         if !datagram.ip_fits && !out.misfits {
             self.checksum.add(number, || "the checksum of IPv4 does not fit".into());
+        } else if datagram.lacking == 0 && !datagram.udp_fits() && !out.misfits {
+            self.checksum.add(number, || "the checksum of UDP does not fit".into());
         }
-        right_length
+        right_length && (datagram.agrees || out.disagree)
     }
 
     /// What comes to the workers: `groups` are the addresses that the device may multicast to, if they are known.
@@ -465,6 +483,11 @@ impl Crossing {
             if datagram.tag.is_some() && !out.tags.contains(&datagram.tag) {
                 crossing.tag.add(number, || {
                     format!("has the VLAN tag {}, with which nothing was sent", datagram.tag.unwrap_or(0))
+                });
+            }
+            if rightly && !out.reaches(&datagram) {
+                crossing.station.add(number, || {
+                    format!("goes to {} at an Ethernet address that no worker takes", dotted(datagram.dst))
                 });
             }
             crossing.of_headers(&mut out, &datagram, false, number);

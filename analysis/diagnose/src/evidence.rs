@@ -48,6 +48,8 @@ pub(crate) struct Results {
     pub(crate) worker: Vec<u32>,
     pub(crate) seq: Vec<u32>,
     pub(crate) again: Vec<bool>,
+    /// Sources that it represents.
+    pub(crate) count: Vec<u16>,
 }
 
 /// All of it.
@@ -156,10 +158,11 @@ impl Evidence {
 
     fn read_results(&mut self) -> Result<()> {
         let results = &mut self.results;
-        each(&self.dir, RESULTS, &["t_recv_ps", "worker", "seq", "again"], &mut |batch| {
+        each(&self.dir, RESULTS, &["t_recv_ps", "worker", "seq", "count", "again"], &mut |batch| {
             results.recv_ps.extend(required::<Int64Type>(batch, "t_recv_ps"));
             results.worker.extend(required::<UInt32Type>(batch, "worker"));
             results.seq.extend(required::<UInt32Type>(batch, "seq"));
+            results.count.extend(required::<UInt16Type>(batch, "count"));
             results.again.extend(batch["again"].as_boolean().values());
         })
     }
@@ -176,7 +179,7 @@ impl Evidence {
 
     /// Whether links lose, double or hold back frames as the experiment has it.
     pub(crate) fn has_faulty_links(&self) -> bool {
-        let faults = ["fault_loss", "fault_duplicate", "fault_reorder"];
+        let faults = ["fault_loss", "fault_duplicate", "fault_reorder", "fault_corrupt"];
         let transport = self.config.get("transport");
         let is_some =
             |value: &toml::Value| value.as_float().unwrap_or(0.0) != 0.0 || value.as_integer().unwrap_or(0) != 0;

@@ -26,6 +26,8 @@ pub(crate) struct Datagram<'a> {
     pub(crate) ip_fits: bool,
     /// Bytes that IPv4 says and that are not there.
     pub(crate) lacking: usize,
+    /// The lengths in the headers of IPv4 and UDP fit each other.
+    pub(crate) agrees: bool,
     /// From IPv4's header to the end of the datagram.
     pub(crate) packet: &'a [u8],
     /// The payload.
@@ -72,6 +74,7 @@ impl<'a> Datagram<'a> {
             dst: (get32(ip, 16), get16(ip, head + 2)),
             ip_fits: ipv4_checksum_fits(&ip[..head]),
             lacking: (head + whole).max(total).saturating_sub(packet.len()),
+            agrees: usize::from(get16(ip, 2)) == head + usize::from(get16(ip, head + 4)),
             packet,
             payload: &packet[head + 8..(head + whole).clamp(head + 8, packet.len())],
             behind: &ip[head + 8..],

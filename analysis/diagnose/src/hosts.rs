@@ -146,8 +146,10 @@ fn device_overrun(evidence: &Evidence) -> Option<CauseFound> {
 /// What a device that keeps books dropped for reasons that a working one has not.
 fn by_books(evidence: &Evidence) -> Option<CauseFound> {
     let dropped = &evidence.manifest.balance.dropped;
-    let odd: Vec<_> =
-        dropped.iter().filter(|(reason, frames)| FAULTY.contains(&reason.as_str()) && **frames > 0).collect();
+    // Where the experiment has links lose frames, that is what faults are.
+    let asked = |reason: &str| reason == "fault" && evidence.has_faulty_links();
+    let is_odd = |reason: &str| FAULTY.contains(&reason) && !asked(reason);
+    let odd: Vec<_> = dropped.iter().filter(|(reason, frames)| is_odd(reason) && **frames > 0).collect();
     let proofs =
         odd.iter().map(|(reason, frames)| EvidenceItem::new(format!("books, {reason}"), format!("{frames} dropped")));
     let all = odd.iter().map(|(_, frames)| **frames).sum();
@@ -335,6 +337,12 @@ fn of_silent_device(evidence: &Evidence, into: u64) -> (&'static crate::cause::C
     {
         let says = format!("{value} of {into}: what it does not sum is as much as some workers sent");
         return (&WORKER_UNKNOWN, Certainty::Likely, Some(EvidenceItem::new(format!("device counter {name}"), says)));
+    }
+    let made = evidence.device(RESULTS).filter(|(_, value)| *value > 0);
+    if let Some((name, value)) = made.filter(|_| evidence.is_results()) {
+        let proof =
+            EvidenceItem::new(format!("device counter {name}"), format!("{value}: results were made, and none came"));
+        return (&DEVICE_SILENT, Certainty::Certain, Some(proof));
     }
     match (evidence.is_results(), summed) {
         (true, Some((name, value))) => {

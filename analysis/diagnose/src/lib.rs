@@ -171,7 +171,8 @@ fn came(
     let tap = evidence.tap("workers");
     let wrong = evidence.manifest.counters.sums_wrong;
     if evidence.is_results() {
-        results::look(evidence, balances.lost_both_ways(), found);
+        let results = crossing.map_or(0, |crossing| crossing.came);
+        results::look(evidence, results, balances.lost_both_ways(), found);
         let wrong = wrong + evidence.unlike().map_or(0, |unlike| unlike.results);
         match (&tap, wrong) {
             (_, 0) => {}

@@ -25,10 +25,12 @@ struct Block {
     contributions: u32,
     last_ps: i64,
     results: u32,
+    /// Fewest and most sources of workers' first results; none without one.
+    sources: Option<(u16, u16)>,
 }
 
-/// Finds why results are missing, or are too many.
-pub(crate) fn look(evidence: &Evidence, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
+/// Finds why results are missing, or are too many; `came` frames with results are in the capture of the workers, if there is one.
+pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let workers = evidence.manifest.clusters.len().max(1) as u32;
     let (sent, results) = (&evidence.sent, &evidence.results);
     let mut blocks: HashMap<u32, Block, Quick> = HashMap::default();
@@ -53,6 +55,8 @@ pub(crate) fn look(evidence: &Evidence, on_links: LostOnLinks, found: &mut Vec<C
         *of_worker.entry(results.worker[row]).or_default() += 1;
         let block = blocks.entry(results.seq[row]).or_default();
         block.results += 1;
+        let (own, (least, most)) = (results.count[row], block.sources.unwrap_or((u16::MAX, 0)));
+        block.sources = Some((least.min(own), most.max(own)));
     }
     // What differs from the first copy is no copy.
     let unlike = evidence.unlike();
@@ -65,7 +69,8 @@ pub(crate) fn look(evidence: &Evidence, on_links: LostOnLinks, found: &mut Vec<C
         found.push(CauseFound::new(&RESULTS_UNLIKE, Certainty::Certain, unlike.results, proofs));
     }
     let again = again.saturating_sub(unlike.map_or(0, |unlike| unlike.results));
-    found.extend(copies(evidence, again, repeats, workers));
+    found.extend(copies(evidence, &blocks, (again, repeats)));
+    found.extend(unequal(&blocks));
     let most = of_worker.values().max().copied().unwrap_or(0);
     let without: Vec<_> = of_worker.iter().filter(|(_, n)| **n == 0).map(|(worker, _)| worker.to_string()).collect();
     if most >= FEW && !without.is_empty() {
@@ -86,23 +91,52 @@ pub(crate) fn look(evidence: &Evidence, on_links: LostOnLinks, found: &mut Vec<C
         packet.attempt() > 0 && blocks.get(&packet.seq()).is_some_and(|block| t.is_some_and(|t| t > block.last_ps))
     };
     let late = sent.packet.iter().zip(&sent.sent_ps).filter(|row| late(*row)).count() as u64;
-    of_repeats(late, again.min(late), on_links, found);
-    unmatched(evidence, workers, found);
+    of_repeats(evidence, (late, again.min(late)), on_links, found);
+    unmatched(evidence, came, found);
 }
 
-/// Results that came `again` without a reason.
-fn copies(evidence: &Evidence, again: u64, repeats: u64, workers: u32) -> Option<CauseFound> {
-    if again <= repeats {
+/// Results that came `again` without a reason, beside so many contributions that were sent again.
+fn copies(
+    evidence: &Evidence,
+    blocks: &HashMap<u32, Block, Quick>,
+    (again, repeats): (u64, u64),
+) -> Option<CauseFound> {
+    let workers = evidence.manifest.clusters.len().max(1) as u64;
+    // A server that answers a repeated contribution answers all workers (ATP §3.2).
+    let resent = evidence.manifest.counters.device.get("server.results_resent").copied().unwrap_or(0);
+    let reasons = repeats.max(resent * workers);
+    if again <= reasons {
         return None;
     }
-    // What comes behind a partial result opens its block anew (Trio-ML §5), which ages, too: a result again for every worker.
+    // What comes behind a partial result opens its block anew (Trio-ML §5), which ages, too: a result again for every worker. It may have left
+    // before that result came.
     let late = late_contributions(evidence);
-    let without = again.saturating_sub(repeats + late * u64::from(workers));
+    let aged: u64 =
+        blocks.values().filter_map(|block| block.sources).map(|(least, _)| workers.saturating_sub(least.into())).sum();
+    let without = again.saturating_sub(reasons + late.max(aged) * workers);
     (without > 0).then(|| {
         let says = format!(
-            "{again} results came again; {repeats} contributions had been repeated, and {late} left after a result of their block had come"
+            "{again} results came again; {repeats} contributions had been repeated, {late} left after a result of their block had come, and partial \
+             results lacked {aged}"
         );
         CauseFound::new(&COPIES, Certainty::Certain, without, vec![EvidenceItem::new("results.parquet", says)])
+    })
+}
+
+/// Blocks of which workers had first results with different numbers of sources: who has the smaller one was left out of the other.
+fn unequal(blocks: &HashMap<u32, Block, Quick>) -> Option<CauseFound> {
+    let differs = |block: &&Block| block.sources.is_some_and(|(least, most)| least < most);
+    let odd = blocks.values().filter(differs).count() as u64;
+    let first = blocks.iter().filter(|(_, block)| differs(block)).min_by_key(|(seq, _)| **seq)?;
+    let (least, most) = first.1.sources?;
+    // A partial result may be lost now and then.
+    (odd > FEW.max(blocks.len() as u64 / 20)).then(|| {
+        let says = format!(
+            "{odd} of {} sums came with different numbers of sources to different workers first; in block {} with {least} and {most}",
+            blocks.len(),
+            first.0
+        );
+        CauseFound::new(&RESULTS_TO_SOME, Certainty::Likely, odd, vec![EvidenceItem::new("results.parquet, count", says)])
     })
 }
 
@@ -120,12 +154,15 @@ fn late_contributions(evidence: &Evidence) -> u64 {
 }
 
 /// Sums that came, and that no worker could take: they are not lost.
-fn unmatched(evidence: &Evidence, workers: u32, found: &mut Vec<CauseFound>) {
-    let frames = evidence.manifest.counters.foreign;
+fn unmatched(evidence: &Evidence, came: u64, found: &mut Vec<CauseFound>) {
+    let workers = evidence.manifest.clusters.len().max(1) as u64;
+    // Each frame that a worker took is for one worker, or for all.
+    let taken = evidence.results.seq.len() as u64;
+    let frames = evidence.manifest.counters.foreign.max(came.saturating_sub(taken));
     let lost = [&RESULTS_LOST, &DEVICE_STOPPED];
     let explains = found.iter().filter(|found| lost.contains(&found.cause)).map(|found| found.explains).max();
     // One frame may be for all workers.
-    let Some(explains) = explains.filter(|lost| frames > 0 && frames * u64::from(workers) * 2 >= *lost) else { return };
+    let Some(explains) = explains.filter(|lost| frames > 0 && frames * workers * 2 >= *lost) else { return };
     // On a cable frames may be of others; in virtual time all are the device's.
     let certainty = if evidence.is_real() { Certainty::Likely } else { Certainty::Certain };
     found
@@ -134,7 +171,7 @@ fn unmatched(evidence: &Evidence, workers: u32, found: &mut Vec<CauseFound>) {
         .for_each(|found| found.certainty = Certainty::Possible);
     let says =
         format!("{frames} frames came that match no update or result of the run, and {explains} results did not");
-    let proofs = vec![EvidenceItem::new("manifest.json, counters.foreign", says)];
+    let proofs = vec![EvidenceItem::new("manifest.json, counters.foreign; tap of the workers", says)];
     found.push(CauseFound::new(&RESULTS_UNMATCHED, certainty, explains, proofs));
 }
 
@@ -168,13 +205,15 @@ fn missing(blocks: &HashMap<u32, Block, Quick>, workers: u32, on_links: LostOnLi
 }
 
 /// Contributions that workers had to repeat. Who repeats without need gets a second result.
-fn of_repeats(repeats: u64, again: u64, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
+fn of_repeats(evidence: &Evidence, (repeats, again): (u64, u64), on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let needed = repeats.saturating_sub(again);
     if needed >= 3 && !on_links.may_explain(needed) && !found.iter().any(|found| found.cause == &RESULTS_LOST) {
         let says = format!("{repeats} contributions were sent again; {again} of them had been in a result already");
+        // Beside a server workers also repeat what overtook (ATP §3.2).
+        let certainty = if evidence.interface("server").is_some() { Certainty::Possible } else { Certainty::Likely };
         found.push(CauseFound::new(
             &RESULTS_LOST,
-            Certainty::Likely,
+            certainty,
             needed,
             vec![EvidenceItem::new("sent.parquet, attempt", says)],
         ));

@@ -35,6 +35,8 @@ struct Wrong {
     bits: u32,
     cause: &'static Cause,
     says: String,
+    /// Contributions that it lacks.
+    lacks: usize,
 }
 
 /// What a capture of a synchronous run holds.
@@ -109,12 +111,13 @@ impl Reckoning<'_> {
                     block.from.push((datagram.src, values));
                 }
             }
-            What::Result => self.result(key, values, number),
+            What::Result => self.result(key, values, (number, sight.count)),
             _ => {}
         }
     }
 
-    fn result(&mut self, key: Key, values: Vec<i32>, number: u64) {
+    /// A result of so many sources, as it says.
+    fn result(&mut self, key: Key, values: Vec<i32>, (number, sources): (u64, u16)) {
         let Some(block) = self.blocks.get(&key) else { return };
         self.checked += 1;
         let sum = sum(block);
@@ -122,7 +125,10 @@ impl Reckoning<'_> {
             let places = [(false, u32::from(key.2)), (true, key.1)];
             let before: Vec<_> = places.iter().filter_map(|place| self.last.get(place)).collect();
             let wrong = judge(block, &sum, &values, &before, number);
-            self.wrong.push(wrong);
+            // A partial result that says of how many it is (Trio-ML §5) lacks the others rightly.
+            if wrong.lacks == 0 || usize::from(sources) + wrong.lacks != block.from.len() {
+                self.wrong.push(wrong);
+            }
         }
         self.last.insert((false, u32::from(key.2)), values.clone());
         self.last.insert((true, key.1), values);
@@ -170,7 +176,7 @@ fn sum(block: &Block) -> Vec<i64> {
 
 /// What is wrong with a result.
 fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], number: u64) -> Wrong {
-    let wrong = |cause: &'static Cause, says: String| Wrong { number, bits: 0, cause, says };
+    let wrong = |cause: &'static Cause, says: String| Wrong { number, bits: 0, cause, says, lacks: 0 };
     let right: Vec<i32> = sum.iter().map(|wide| *wide as i32).collect();
     let differing: Vec<usize> = (0..values.len()).filter(|i| values[*i] != right[*i]).collect();
     let first = differing.first().copied().unwrap_or(0);
@@ -190,7 +196,9 @@ fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], numbe
     let difference: Vec<i32> = values.iter().zip(&right).map(|(a, b)| a.wrapping_sub(*b)).collect();
     let whose = |signed: &dyn Fn(i32) -> i32| some_of(block, &difference, signed);
     if let Some(whose) = whose(&|own| own.wrapping_neg()) {
-        return wrong(&CONTRIBUTION_MISSING, format!("{}: what {whose} sent is not in it", odd(first)));
+        let lacks = whose.split(", ").count();
+        let says = format!("{}: what {whose} sent is not in it", odd(first));
+        return Wrong { lacks, ..wrong(&CONTRIBUTION_MISSING, says) };
     }
     // Of all but empty values nothing can be told.
     let full = |values: &[i32]| values.iter().filter(|value| **value != 0).count() * 4 > values.len();
@@ -206,7 +214,7 @@ fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], numbe
         1 => odd(first),
         n => format!("{}, and {} more differ", odd(first), n - 1),
     };
-    Wrong { number, bits, cause, says: text }
+    Wrong { number, bits, cause, says: text, lacks: 0 }
 }
 
 /// Workers whose contributions together are the difference, by address; of many workers one.

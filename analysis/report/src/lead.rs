@@ -91,6 +91,14 @@ const fn ratio(key: &'static str, question: &'static str, words: (&'static str, 
     Against { key, question, zero: 1.0, words, drawn: key }
 }
 
+/// The comparison with the baseline that the experiment asks for: its key, what no effect is, words for more and for less.
+pub(crate) fn asked(sweep: &SweepData) -> Option<(&'static str, f64, (&'static str, &'static str))> {
+    match Subject::of(sweep)? {
+        Subject::Baseline(against, _) => Some((against.key, against.zero, against.words)),
+        _ => None,
+    }
+}
+
 /// What an experiment asks.
 enum Subject<'a> {
     /// How variants compare with the baseline.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use pktgen_core::record::{Bound, Note, Published};
-use pktgen_records::human::scale_for;
+use pktgen_records::human::{self, scale_for};
 use pktgen_records::stats::agrees;
 use pktgen_records::stats::too_few;
 use serde::Serialize;
@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::answer::{self, At, Tally};
 use crate::baseline::{self, ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, missed_goals};
 use crate::headings::{heading, is_study};
+use crate::lead;
 use crate::sweep::data::{PointSummary, RunSummary, SweepData, VARIANT};
 use crate::sweep::data::{describe, matches};
 
@@ -31,6 +32,8 @@ pub struct Verdict {
     pub(crate) compared: Range<usize>,
 }
 
+/// Whose sentence is about the Age-of-Model.
+const CUT: &str = "aom_cut/cluster";
 /// Sentences about speedups: each of these, by key, for every variant that has it.
 const SPEEDUPS: [(&str, &str); 3] = [
     (SPEEDUP, "speedup to the goal"),
@@ -130,6 +133,7 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
     lines.extend(sweep.manifest.shard.iter().map(|part| part.sentence(all)));
     let before = lines.len();
     let (compared_lines, worse) = against_baseline(sweep);
+    lines.extend(asked(sweep));
     lines.extend(compared_lines);
     lines.extend(speedups(sweep));
     if lines.len() == before {
@@ -176,6 +180,20 @@ fn told<'a>(runs: &'a [RunSummary], word: &str, notes: impl Fn(&'a RunSummary) -
     told.into_iter().map(|(note, count)| format!("{word}, {count} of {all} runs: {note}.")).collect()
 }
 
+/// What the page answers first, where no other sentence does: one per variant.
+fn asked(sweep: &SweepData) -> Vec<String> {
+    let told = |key: &str| key == CUT || SPEEDUPS.iter().any(|(known, _)| *known == key);
+    let Some((key, zero, (more, less))) = lead::asked(sweep).filter(|(key, ..)| !told(key)) else { return Vec::new() };
+    let base = sweep.manifest.report.baseline.as_deref().unwrap_or_default();
+    let (scale, title) = (heading(sweep, key).scale, human::title(key));
+    let sentence = |(variant, values): (&str, Vec<At>)| {
+        let tally = Tally::of(&values, zero).told(more, less);
+        let (each, kind) = (answer::each(&values, &scale), answer::kind(&values));
+        format!("{variant} against {base}: {title} {each} ({kind}); {tally}.")
+    };
+    by_variant(sweep, key).into_iter().map(sentence).collect()
+}
+
 /// One sentence per speedup and variant whose times could be compared with the baseline's.
 fn speedups(sweep: &SweepData) -> Vec<String> {
     let Some(baseline) = &sweep.manifest.report.baseline else { return Vec::new() };
@@ -208,7 +226,7 @@ fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
     // Findings of studies have no direction, so neither is better.
     let baseline = sweep.manifest.report.baseline.as_ref().filter(|_| !is_study(sweep));
     let Some(base) = baseline else { return (Vec::new(), false) };
-    let cuts = by_variant(sweep, "aom_cut/cluster");
+    let cuts = by_variant(sweep, CUT);
     // Runs without full records have no ages, but may have been compared otherwise.
     let compared = baseline::keys().any(|key| sweep.points.iter().any(|point| point.cells.contains_key(&key)));
     if cuts.is_empty() && compared {

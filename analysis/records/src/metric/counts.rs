@@ -2,6 +2,7 @@
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
+use pktgen_core::record::{Balance, Reason};
 use pktgen_core::registry::Named;
 
 use super::Metric;
@@ -33,7 +34,7 @@ const fn background(metric: &'static str, better: Better, definition: &'static s
 const DEFINITIONS: [Definition; 25] = [
     updates("sent", Better::Neither, "Transmissions of updates by workers, including retransmissions."),
     Definition::new("received", PACKETS, Better::Neither, "Packets with updates received by the parameter server."),
-    Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped, without subsumed and outranked ones. For a device without books: share that did not arrive if it only forwards, no value if it may merge.")
+    Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped, without subsumed and outranked ones, and without repeats of what a device or a server had already (`duplicate`). For a device without books: share that did not arrive if it only forwards, no value if it may merge.")
         .source("design §4"),
     updates("dropped", Better::Lower, "Sent updates that were dropped; with a label, for that reason.").labels(&[REASON]),
     updates("merged", Better::Neither, "Updates delivered inside aggregates."),
@@ -104,7 +105,7 @@ impl Metric for Counts {
         out.push(Line::new("received", PACKETS, received as f64));
         let lost = match &run.manifest.unseen {
             Some(unseen) => (!unseen.merges).then_some(balance.unaccounted),
-            None => known.then_some(dropped),
+            None => known.then_some(dropped - repeats(run, &balance)),
         };
         out.push(Line::new("loss", SHARE, lost.and_then(|lost| share(lost, balance.sent))));
         out.push(updates("dropped", dropped));
@@ -137,6 +138,12 @@ impl Metric for Counts {
         of_no_cluster(run, out);
         Ok(())
     }
+}
+
+/// Updates that were dropped because the device or the server had them already: they are not lost. Those that a device took for such by mistake are.
+fn repeats(run: &Analysis, balance: &Balance) -> u64 {
+    let mistaken = run.manifest.counters.device.get("never_counted").copied().unwrap_or(0);
+    balance.dropped.get(Reason::Duplicate.name()).map_or(0, |repeats| repeats.saturating_sub(mistaken))
 }
 
 /// Whether every kind of packet was checked. Unchecked kinds have no number of wrong ones.

@@ -48,7 +48,7 @@ const DEFINITIONS: [Definition; 11] = [
         "Mean number of key-gradient pairs per added packet.",
     )
     .source("LIBRA §3.4"),
-    by_key("aggregated_share", SHARE, Better::Higher, "Share of the pairs pushed by workers that switches added.")
+    by_key("aggregated_share", SHARE, Better::Higher, "Share of the pairs pushed by workers that switches added; no value if iterations did not end, if updates are missing or counted twice, or if another switch took over.")
         .source("LIBRA §3.1"),
     by_key(
         "server_busy_share",
@@ -69,10 +69,17 @@ fn unlike_once(run: &Analysis) -> Option<(u64, u64)> {
     of("counted_twice").zip(of("never_counted"))
 }
 
+/// Whether updates neither came nor are on their way.
+fn lacks_updates(run: &Analysis) -> bool {
+    let balance = run.balance();
+    let came = balance.delivered_alone + balance.delivered_merged + balance.in_flight;
+    balance.generated.saturating_sub(balance.withheld) > came
+}
+
 /// Whether sums by key have every contribution once: by the books of devices, or, without any, by their values.
 pub(super) fn are_whole(run: &Analysis) -> bool {
     match (unlike_once(run), &run.manifest.unseen) {
-        (Some(unlike), _) => unlike == (0, 0),
+        (Some(unlike), _) => unlike == (0, 0) && !lacks_updates(run),
         (None, Some(unseen)) => unseen.unchecked == 0 && run.manifest.counters.sums_wrong == 0,
         // Older manifests do not count them.
         (None, None) => true,
@@ -120,7 +127,9 @@ impl Metric for Exactness {
             out.push(Line::new("hot_pairs_per_packet", "pairs per packet", share(pairs, packets)));
             let pushed =
                 run.rounds.as_ref().map_or(0.0, |rounds| rounds.iterations.elements.iter().sum::<u64>() as f64);
-            out.push(Line::new("aggregated_share", SHARE, share(pairs, pushed)));
+            // Pairs of iterations that did not end, and those that two switches added, are not pushed ones.
+            let whole = are_whole(run) && balance.in_flight == 0 && of("controller.takeovers").unwrap_or(0.0) == 0.0;
+            out.push(Line::new("aggregated_share", SHARE, share(pairs, pushed).filter(|_| whole)));
         }
         if let Some(busy) = of("server.busy_ns") {
             let (time, servers) = (counters.end_ps as f64 / NS as f64, of("servers").unwrap_or(1.0));
@@ -172,7 +181,9 @@ mod tests {
             manifest.counters.device = device.map(|(name, n)| (name.to_owned(), n)).into();
             manifest.counters.end_ps = 100 * NS;
         });
-        let values = DEFINITIONS.map(|known| value(&lines, known.metric).unwrap());
-        assert_eq!(values, [3.0, 0.0, 0.5, 0.25, 0.5, 3.0, 0.25, 0.125, 0.2, 0.032_016, 0.040_697]);
+        let values = DEFINITIONS.map(|known| value(&lines, known.metric));
+        let expected = [3.0, 0.0, 0.5, 0.25, 0.5, 3.0, f64::NAN, 0.125, 0.2, 0.032_016, 0.040_697];
+        // A share of the pairs that were pushed is none where switches added some twice.
+        assert_eq!(values, expected.map(|value| Some(value).filter(|value| !value.is_nan())));
     }
 }

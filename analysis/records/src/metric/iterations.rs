@@ -50,7 +50,7 @@ const DEFINITIONS: [Definition; 18] = [
     of("sources_mean", SHARE, Better::Higher, "Share of all contributions that are in results; for sums by key 1, or no value if updates are missing or counted twice.").source("TRIO §5"),
     of(EFFECTIVE_TIME, NS, Better::Lower, "Time per iteration's worth of samples: `iteration_time_mean` divided by `sources_mean`. A model: accuracy depends on the number of contributions averaged so far.").source("TRIO §6.2, Figure 12"),
     of("time_to_target", NS, Better::Lower, "`effective_iteration_time` times `endpoint.iterations_to_target`; no value if that key is not set.").source("TRIO §6.2, Figure 12"),
-    of(USEFUL_RATE, "elements/s", Better::Higher, "Non-zero gradients of all workers, divided by the time from the start of the first iteration to the end of the last.").source("LIBRA §5.2"),
+    of(USEFUL_RATE, "elements/s", Better::Higher, "Non-zero gradients of all workers (of sparse models all pairs), divided by the time from the start of the first iteration to the end of the last.").source("LIBRA §5.2"),
     of(IDEAL_TIME, NS, Better::Neither, "Time of an iteration without stragglers on an ideal network: computation and a ring all-reduce over loss-free links.").source("TRIO §6.1"),
     of("waiting_bound", NS, Better::Neither, "Minimum time lost by an iteration that lacks a straggler throughout: one timeout per window of blocks.").source("TRIO §5"),
     of("iteration_time_p50", NS, Better::Lower, "Median iteration time, over iterations and workers.").source("TRIO §6.2"),

@@ -35,7 +35,7 @@ const DEFINITIONS: [Definition; 4] = [
         "downlink_bytes_per_delivered_update",
         "bytes",
         Better::Lower,
-        "Bytes of acknowledgements on all links, divided by delivered updates.",
+        "Bytes of acknowledgements and results to workers on all links, divided by delivered updates.",
     ),
 ];
 

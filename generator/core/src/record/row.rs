@@ -223,7 +223,7 @@ rows! {
         skipped: u32 as "skipped" in COUNT, "Blocks that it did not send, since their result was there.";
         degraded: u32 as "degraded" in COUNT, "Results that lacked sources.";
         sources: u64 as "sources" in COUNT, "Sources of all results together.";
-        elements: u64 as "elements" in COUNT, "Gradients other than 0 that it contributed.";
+        elements: u64 as "elements" in COUNT, "Gradients other than 0 that it contributed; of sparse models all pairs.";
         missed: bool as "missed" in YES_NO, "It had all results when it wanted to begin, and computed nothing.";
     }
 

@@ -1,7 +1,6 @@
 //! The one judge of validity: from the facts of a run to faults and notes.
 //!
-//! Called where the facts are: by `replay` from its ledger when a run ends, `merge` when parts are joined, `analysis` from the records
-//! when it reads them. A fault makes a run invalid, a note does not; both are values with a code, and their sentences are made here.
+//! Called where the facts are: by `replay`, `merge` and `analysis`. A fault makes a run invalid, a note does not; sentences are made here.
 
 use std::fmt;
 
@@ -562,6 +561,7 @@ impl Note {
             | Note::NothingAged { .. }
             | Note::LimitDecided { .. }
             | Note::CarrierChanged { .. }
+            | Note::CountedUnlikeOnce { .. }
             | Note::LanesContradict { .. } => true,
             // A forwarder passes each to the worker that it is addressed to.
             Note::AcksMissing { acks, seen, elsewhere, forwards, .. } => {

@@ -13,6 +13,8 @@ pub(super) const SECTION: u32 = 0x0a0d_0d0a;
 pub(super) const INTERFACE: u32 = 1;
 /// A packet, as written long ago.
 const OBSOLETE_PACKET: u32 = 2;
+/// What an interface counted.
+pub(super) const STATISTICS: u32 = 5;
 /// A packet of the first interface, without a time.
 const SIMPLE_PACKET: u32 = 3;
 /// A packet.
@@ -33,6 +35,10 @@ pub(super) const COMMENT: u16 = 1;
 pub(super) const IF_NAME: u16 = 2;
 pub(super) const IF_RESOLUTION: u16 = 9;
 const IF_OFFSET: u16 = 14;
+/// Of statistics: packets that the interface and the host dropped until then; of a packet: that were dropped before it.
+pub(super) const DROPPED_BY_INTERFACE: u16 = 5;
+const DROPPED_BY_HOST: u16 = 7;
+const DROPPED_BEFORE: u16 = 4;
 /// A custom option; the number after it names its owner. Ours has the picoseconds of a packet's time beyond what the interface's
 /// resolution holds, under the number that is set aside for examples (RFC 5612), as we have none.
 pub(super) const REMAINDER: u16 = 2989;
@@ -47,12 +53,25 @@ pub(super) struct Ng {
     sections: u32,
     pub(super) interfaces: Vec<Interface>,
     pub(super) anchor_unix_ns: Option<u64>,
+    /// Packets that were dropped where they were captured: of sections that are over; of each interface of this one, by its statistics; and before
+    /// packets, as these say.
+    over: u64,
+    by_interface: Vec<u64>,
+    before: u64,
 }
 
 impl Ng {
     /// Reads the first block.
     pub(super) fn open(input: &mut Input) -> Result<Self> {
-        let mut ng = Ng { order: Order::Little, sections: 0, interfaces: Vec::new(), anchor_unix_ns: None };
+        let mut ng = Ng {
+            order: Order::Little,
+            sections: 0,
+            interfaces: Vec::new(),
+            anchor_unix_ns: None,
+            over: 0,
+            by_interface: Vec::new(),
+            before: 0,
+        };
         // There is one: its first bytes were seen.
         if let Some((kind, length)) = ng.block(input)? {
             ng.whole(input, kind, length)?;
@@ -74,10 +93,11 @@ impl Ng {
                     self.whole(input, kind, length)?;
                     return self.packet(input, kind, length).map(Some);
                 }
-                SECTION | INTERFACE => {
+                SECTION | INTERFACE | STATISTICS => {
                     self.whole(input, kind, length)?;
                     match kind {
                         SECTION => self.section(input, length)?,
+                        STATISTICS => self.statistics(input, length),
                         _ => self.interface(input, length)?,
                     }
                     input.pass(length);
@@ -110,6 +130,7 @@ impl Ng {
         let interface = self.interfaces.get(index as usize)?;
         let ticks = u64::from(field(12)) << 32 | u64::from(field(16));
         let beyond = match before.get(start + kept.next_multiple_of(4)..) {
+            Some(rest) if self.dropped_before(rest) > 0 => return None,
             Some(rest) if !rest.is_empty() => self.beyond(rest),
             _ => None,
         };
@@ -213,6 +234,8 @@ impl Ng {
             return Err(input.damage(input.offset(), what));
         }
         self.sections += 1;
+        self.over = self.dropped();
+        (self.before, self.by_interface) = (0, Vec::new());
         self.interfaces.clear();
         let mut anchor = self.anchor_unix_ns;
         self.options(input, &body[16..], |code, value| {
@@ -248,6 +271,28 @@ impl Ng {
         Ok(())
     }
 
+    /// Packets that were dropped where they were captured, as the file says so far. What packets say may be in the statistics, too.
+    pub(super) fn dropped(&self) -> u64 {
+        let counted = self.by_interface.iter().fold(0, |sum: u64, frames| sum.saturating_add(*frames));
+        self.over.saturating_add(self.before.max(counted))
+    }
+
+    /// Numbers of an interface until then: the latest count. Statistics may be damaged without harm to packets.
+    fn statistics(&mut self, input: &Input, length: usize) {
+        let body = &input.held()[HEAD..length - TAIL];
+        let Some(rest) = body.get(12..) else { return };
+        let of = |wanted: u16| {
+            let value = self.option_where(rest, |code, value| code == wanted && value.len() == 8);
+            value.map_or(0, |value| self.order.u64(value, 0))
+        };
+        let dropped = of(DROPPED_BY_INTERFACE).saturating_add(of(DROPPED_BY_HOST));
+        let index = self.order.u32(body, 0) as usize;
+        if index < self.interfaces.len() {
+            self.by_interface.resize(self.interfaces.len(), 0);
+            self.by_interface[index] = self.by_interface[index].max(dropped);
+        }
+    }
+
     /// Calls `each` with every option of a block's rest.
     fn options(&self, input: &Input, mut rest: &[u8], mut each: impl FnMut(u16, &[u8])) -> Result<()> {
         while rest.len() >= 4 {
@@ -266,7 +311,7 @@ impl Ng {
     }
 
     #[inline]
-    fn packet(&self, input: &Input, kind: u32, length: usize) -> Result<Found> {
+    fn packet(&mut self, input: &Input, kind: u32, length: usize) -> Result<Found> {
         let (at, order) = (input.offset(), self.order);
         let body = &input.held()[HEAD..length - TAIL];
         let fixed = if kind == SIMPLE_PACKET { 4 } else { FIXED };
@@ -300,11 +345,15 @@ impl Ng {
         }
         let start = HEAD + fixed;
         let options = fixed + (kept as usize).next_multiple_of(4);
+        let mut before = 0;
         let beyond = match body.get(options..) {
-            Some(rest) if kind == PACKET && !rest.is_empty() => self.beyond(rest),
+            Some(rest) if kind == PACKET && !rest.is_empty() => {
+                before = self.dropped_before(rest);
+                self.beyond(rest)
+            }
             _ => None,
         };
-        Ok(Found {
+        let found = Found {
             section: self.sections - 1,
             interface: index,
             link_type: interface.link_type,
@@ -313,21 +362,39 @@ impl Ng {
             len,
             whole: length,
             bytes: start..start + kept as usize,
-        })
+        };
+        self.before = self.before.saturating_add(before);
+        Ok(found)
     }
 }
 
 impl Ng {
     /// Picoseconds that our own writer put into a packet's options. Others' options may be damaged without harm.
     #[inline]
-    fn beyond(&self, mut rest: &[u8]) -> Option<i128> {
+    fn beyond(&self, rest: &[u8]) -> Option<i128> {
+        let ours = |code: u16, value: &[u8]| {
+            code == REMAINDER && value.len() == 8 && self.order.u32(value, 0) == REMAINDER_OWNER
+        };
+        let value = self.option_where(rest, ours)?;
+        Some(i128::from(self.order.u32(value, 4)) % i128::from(NS))
+    }
+
+    /// Packets of its interface that were dropped before this one.
+    #[inline]
+    fn dropped_before(&self, rest: &[u8]) -> u64 {
+        let value = self.option_where(rest, |code, value| code == DROPPED_BEFORE && value.len() == 8);
+        value.map_or(0, |value| self.order.u64(value, 0))
+    }
+
+    #[inline]
+    fn option_where<'a>(&self, mut rest: &'a [u8], is_it: impl Fn(u16, &[u8]) -> bool) -> Option<&'a [u8]> {
         while rest.len() >= 4 {
             let (code, len) = (self.order.u16(rest, 0), usize::from(self.order.u16(rest, 2)));
-            if code == REMAINDER && len == 8 && rest.len() >= 12 && self.order.u32(rest, 4) == REMAINDER_OWNER {
-                return Some(i128::from(self.order.u32(rest, 8)) % i128::from(NS));
-            }
             if code == 0 {
                 break;
+            }
+            if let Some(value) = rest.get(4..4 + len).filter(|value| is_it(code, value)) {
+                return Some(value);
             }
             rest = rest.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
         }
@@ -376,7 +443,7 @@ mod tests {
             bytes.truncate(bytes.len() - cut);
             let order = if big { Order::Big } else { Order::Little };
             let interfaces = vec![Interface::new(1, 0), Interface::new(101, 9)];
-            let mut ng = Ng { order, sections: 1, interfaces, anchor_unix_ns: None };
+            let mut ng = Ng { order, sections: 1, interfaces, anchor_unix_ns: None, over: 0, by_interface: Vec::new(), before: 0 };
             let mut input = Input::new(Box::new(Cursor::new(bytes.clone())), Path::new("x"));
             let plain = ng.plain(&bytes);
             let long = match ng.block(&mut input) {

@@ -177,6 +177,14 @@ impl Reader {
         }
     }
 
+    /// Packets that were dropped where the capture was made, as far as the file has said so.
+    pub fn dropped(&self) -> u64 {
+        match &self.format {
+            Format::Classic(_) => 0,
+            Format::Ng(ng) => ng.dropped(),
+        }
+    }
+
     /// Bytes read of the file so far: for progress, also of compressed files.
     pub fn bytes_read(&self) -> u64 {
         self.input.progress().0

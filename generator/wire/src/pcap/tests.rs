@@ -392,3 +392,35 @@ fn packed_captures_are_unpacked_and_progress_counts_the_file() {
         }
     }
 }
+
+/// Statistics of an interface count from the beginning, and what packets say is among it; a section has statistics of its own.
+#[test]
+fn what_was_dropped_where_a_capture_was_made_is_known() {
+    let block = |kind: u32, body: &[u8]| {
+        let length = (body.len() as u32 + 12).to_le_bytes();
+        [&kind.to_le_bytes()[..], &length, body, &length].concat()
+    };
+    let option = |code: u16, value: u64| [&code.to_le_bytes()[..], &8u16.to_le_bytes(), &value.to_le_bytes()].concat();
+    let begin = [&0x1a2b_3c4du32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat();
+    let packet = |dropped: u64| {
+        let fixed: Vec<u8> = [0u32, 0, 7, 4, 4].iter().flat_map(|word| word.to_le_bytes()).collect();
+        block(6, &[&fixed[..], b"abcd", &option(4, dropped)].concat())
+    };
+    let counted = |options: &[u8]| block(5, &[&[0; 12][..], options].concat());
+    let section = [block(0x0a0d_0d0a, &begin), block(1, &[1, 0, 0, 0, 0, 0, 0, 0])].concat();
+    let both = |interface, host| counted(&[option(5, interface), option(7, host)].concat());
+    for (blocks, dropped) in [
+        (vec![packet(0)], 0),
+        (vec![packet(3), packet(4)], 7),
+        (vec![packet(3), both(10, 2)], 12),
+        (vec![both(1, 0), packet(9), both(8, 0)], 9),
+        (vec![both(1, 0), packet(0), both(8, 0), section.clone(), packet(5)], 13),
+        // Damaged statistics count nothing.
+        (vec![packet(1), counted(&[5, 0, 90, 0])], 1),
+    ] {
+        let file = [section.clone(), blocks.concat()].concat();
+        let mut reader = Reader::from_read(Cursor::new(file), Path::new("x")).unwrap();
+        while reader.next().unwrap().is_some() {}
+        assert_eq!(reader.dropped(), dropped);
+    }
+}

@@ -181,7 +181,9 @@ impl Recording {
 
     /// Counts updates in a part of each worker's iterations, spread evenly; in all with 1.
     pub fn count(&self, part: f64) -> Counted {
-        let counts = |i: usize| ((i + 1) as f64 * part).floor() > (i as f64 * part).floor();
+        // 0.29 of 100 are 29, whatever the product is rounded to.
+        let of = |iterations: usize| (iterations as f64 * part + 1e-9).floor();
+        let counts = |i: usize| of(i + 1) > of(i);
         let counted = |log| Log::iterations(log).enumerate().filter(|(i, _)| counts(*i)).flat_map(|(_, pairs)| pairs);
         let mut all: Vec<u64> = self.workers.iter().flat_map(counted).map(|(key, _)| *key).collect();
         all.sort_unstable();

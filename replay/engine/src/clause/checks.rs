@@ -140,6 +140,10 @@ pub fn headers_fit(at: &dyn Display, bytes: &[u8], payload: usize) -> ProbeResul
     }
     same(at, "length in the IPv4 header", 28 + payload, usize::from(ip_len))?;
     same(at, "length in the UDP header", 8 + payload, usize::from(udp_len))?;
+    // A router may not send what has no hops left (RFC 1122, §3.2.1.7).
+    if bytes.get(IP + 8) == Some(&0) {
+        return Err(ClauseBreach::stop(format!("{at}: time to live"), "1 or more", 0));
+    }
     let mut right = bytes[..(IP + usize::from(ip_len)).min(bytes.len())].to_vec();
     set_ip_checksum(&mut right);
     same(at, "checksum of the IPv4 header", number16(&right, IP + 10), number16(bytes, IP + 10))?;

@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
+use pktgen_core::time::Time;
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, has_udp_checksum, set_ip_checksum, set_udp_checksum};
 
-use super::card::{Card, Left, Sent, from, merged};
-use super::{BASE, merging};
+use super::card::{AHEAD, Card, Left, Sent, from, merged, update_bytes};
+use super::{BASE, SEND, merging};
 use crate::strict::{PORT, UPDATE_HEAD, WORKER_PORT};
 use pktgen_engine::clause::checks::checksum_is_finished;
-use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult, ProbeStop};
+use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -30,6 +31,18 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "two updates ahead; updates of up to eight workers of another cluster, in random order",
         oracle: "one update, with the sums of the gradients",
         probe: |probe| many(probe, 8),
+        ..BASE
+    },
+    Clause {
+        id: "olaf-merge-long",
+        title: "a merge has no largest number of members",
+        rule: "Every further update of the cluster is added, however many are in the merge.",
+        precondition: "a queue that merges; three clusters, two workers in each; an output that is slow enough for more than four updates",
+        exempt: |ground| merging(ground, 3, 2).or_else(|| brief(ground)),
+        stimulus: "two updates ahead; updates of two workers of another cluster in turn, with one reward: 300, or on wires as many as go in while the two ahead last",
+        oracle: "one update, with the sums of the gradients and that reward",
+        repeats: 2,
+        probe: long,
         ..BASE
     },
     Clause {
@@ -115,6 +128,45 @@ fn many(probe: &mut ClauseProbe, most: usize) -> ProbeResult<()> {
     let all: Vec<_> = members.iter().map(|worker| card.update(*worker)).collect();
     card.send_all(&all)?;
     card.leaves(&[merged(&all, false)]).map(drop)
+}
+
+/// Members of the longest merge of the other clauses, of two workers.
+const SHORT: usize = 4;
+
+/// Updates of a long merge: more than a byte counts, if they can go in while the two ahead last.
+fn members_of_long(ground: &ProbeGround) -> usize {
+    const MOST: usize = 300;
+    let lasts = ground.busy(update_bytes(ground)).filter(|_| ground.patience > 0).map(|one| one * AHEAD as Time);
+    lasts.map_or(MOST, |lasts| (lasts / SEND) as usize).min(MOST)
+}
+
+/// Why no merge can be longer than those of other clauses.
+fn brief(ground: &ProbeGround) -> Option<String> {
+    let count = members_of_long(ground);
+    (count <= SHORT).then(|| {
+        format!("{count} updates can go in while the two ahead last: a slower output (topology.rate) lets more in")
+    })
+}
+
+fn long(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let count = members_of_long(probe.ground).max(SHORT + 1);
+    let mut card = Card::new(probe);
+    card.congest()?;
+    let members = card.clusters[0].clone();
+    let (lanes, reward) = (card.lanes, card.reward());
+    let mut part = |n: usize| {
+        // So small that every sum is exact.
+        let values = (0..lanes).map(|_| card.probe.below(100_001) as f32 - 5e4).collect();
+        Sent { worker: members[n % 2], reward, values }
+    };
+    let all: Vec<_> = (0..count).map(&mut part).collect();
+    card.send_all(&all)?;
+    let expected = Sent { reward, ..merged(&all, false) };
+    let left = card.leaves(std::slice::from_ref(&expected))?;
+    match left[0].update.reward.to_bits() == reward.to_bits() {
+        true => Ok(()),
+        false => Err(ClauseBreach::stop(format!("reward of a merge of {count}"), reward, left[0].update.reward)),
+    }
 }
 
 fn first(probe: &mut ClauseProbe) -> ProbeResult<()> {

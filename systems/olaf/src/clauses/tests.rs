@@ -35,6 +35,8 @@ enum Defect {
     ClearsReward,
     Means,
     MergesTwo,
+    MergesTwelve,
+    CountsInFourBits,
     LastReward,
     OldestAddress,
     MixesClusters,
@@ -77,6 +79,8 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::ClearsReward, &["olaf-pass"]),
     (Defect::Means, &["olaf-merge"]),
     (Defect::MergesTwo, &["olaf-merge-many"]),
+    (Defect::MergesTwelve, &["olaf-merge-long"]),
+    (Defect::CountsInFourBits, &["olaf-merge-long"]),
     (Defect::LastReward, &["olaf-merge-reward"]),
     (Defect::OldestAddress, &["olaf-merge-address"]),
     (Defect::MixesClusters, &["olaf-merge-apart"]),
@@ -246,7 +250,9 @@ impl Naive {
         } else {
             let lower = difference < -1.5 && defect != Defect::IgnoresRewards;
             let after = old.replaced && defect == Defect::DropsAfterReplace;
-            if !lower && !after && (old.count == 1 || defect != Defect::MergesTwo) {
+            let full =
+                defect == Defect::MergesTwo && old.count == 2 || defect == Defect::MergesTwelve && old.count == 12;
+            if !lower && !after && !full {
                 merge(old, new, defect);
             }
         }
@@ -285,7 +291,7 @@ impl Naive {
 /// Adds an update to one that waits.
 fn merge(old: &mut Waiting, new: Waiting, defect: Defect) {
     let (a, b) = (floats(&old.frame), floats(&new.frame));
-    let count = (old.count + 1) as f32;
+    let count = if defect == Defect::CountsInFourBits { ((old.count + 1) % 16) as f32 } else { (old.count + 1) as f32 };
     let mut sums: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
     old.doubles.iter_mut().zip(&b).for_each(|(sum, value)| *sum += f64::from(*value));
     match defect {

@@ -63,7 +63,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         rule: "The generation tells iterations: nothing of a block that is under way is in the sum of the next iteration (§4).",
         precondition: "two workers or more",
         exempt: ProbeGround::alone,
-        stimulus: "contributions of all workers but one to a block; then those of all with the next generation",
+        stimulus: "contributions of all workers but one to a block; then those of all with the next generation; the same of generation 65535, which 0 follows",
         oracle: "the next generation's sum and number of workers, whatever comes of the earlier one",
         probe: |probe| with_router(probe, newer),
         ..BASE
@@ -147,14 +147,17 @@ fn older(router: &mut Router) -> ProbeResult<()> {
 }
 
 fn newer(router: &mut Router) -> ProbeResult<()> {
-    let spot = router.begin();
-    let ((others, _), parts) = (router.any_order_and_last(), router.parts());
-    router.send_all(&others, &spot, &parts)?;
-    let mut next = spot;
-    next.generation += 1;
-    let (order, new) = (router.any_order(), router.parts());
-    let answers = router.sums_to(&order, &next, &new)?;
-    counts(&answers, &next, new.len(), new.len())
+    // The generation has 16 bits: the one behind the last is 0.
+    let own = router.begin();
+    for spot in [own, Spot { generation: u16::MAX, ..router.begin() }] {
+        let ((others, _), parts) = (router.any_order_and_last(), router.parts());
+        router.send_all(&others, &spot, &parts)?;
+        let next = Spot { generation: spot.generation.wrapping_add(1), ..spot };
+        let (order, new) = (router.any_order(), router.parts());
+        let answers = router.sums_to(&order, &next, &new)?;
+        counts(&answers, &next, new.len(), new.len())?;
+    }
+    Ok(())
 }
 
 fn both_jobs(first: &mut Router) -> ProbeResult<()> {

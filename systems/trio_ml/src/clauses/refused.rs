@@ -13,7 +13,7 @@ const JOBS: usize = 256;
 const REFUSED: Clause = Clause {
     precondition: "two workers or more",
     exempt: ProbeGround::alone,
-    oracle: "no frame before the last contribution; then the sum of the right contributions",
+    oracle: "no frame before the last contribution; then the sum of the right contributions; the same where it comes before all of them to another block, which does not age for it",
     ..BASE
 };
 
@@ -78,7 +78,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "other ports take part in no sum",
         rule: "A datagram to a port that is not the device's changes nothing (§4: packets of Trio-ML are those to its UDP port). The device drops it or passes it on.",
         stimulus: "contributions of all workers but one; that one's to another port; the last",
-        oracle: "no result before the last contribution; then the sum of the right contributions",
+        oracle: "no result before the last contribution; then the sum of the right contributions; the same where it comes before all of them to another block",
         probe: |probe| with_router(probe, |router| ignore(router, "a datagram to another port", port)),
         ..REFUSED
     },
@@ -87,7 +87,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "what is no UDP over IPv4 takes part in no sum",
         rule: "A frame of another Ethernet type, IP version, header length or protocol changes nothing, whatever bytes it has (RFC 791, RFC 768). The device drops it or passes it on.",
         stimulus: "contributions of all workers but one; that one's with each of some other values in these fields; the last",
-        oracle: "no result before the last contribution; then the sum of the right contributions",
+        oracle: "no result before the last contribution; then the sum of the right contributions; the same where it comes before all of them to another block",
         probe: |probe| with_router(probe, |router| ignore(router, "frames that are no UDP over IPv4", not_udp)),
         ..REFUSED
     },
@@ -118,11 +118,7 @@ fn ignore(router: &mut Router, what: &str, make: Make) -> ProbeResult<()> {
     without_effect(router, make, |router| router.makes_no_result(what))
 }
 
-fn without_effect(
-    router: &mut Router,
-    make: Make,
-    then: impl FnOnce(&mut Router) -> ProbeResult<()>,
-) -> ProbeResult<()> {
+fn without_effect(router: &mut Router, make: Make, then: impl Fn(&mut Router) -> ProbeResult<()>) -> ProbeResult<()> {
     let spot = router.begin();
     let ((others, last), parts, other) = (router.any_order_and_last(), router.parts(), router.part());
     router.send_all(&others, &spot, &parts)?;
@@ -130,6 +126,14 @@ fn without_effect(
     frames.iter().try_for_each(|frame| router.send_frame(last, frame))?;
     then(router)?;
     router.sums_to(&[last], &spot, &parts)?;
+    // Before any contribution it opens no block: none ages, and the right ones are summed.
+    let spot = router.begin();
+    let (order, parts) = (router.any_order(), router.parts());
+    let frames = make(router, last, &spot, &other);
+    frames.iter().try_for_each(|frame| router.send_frame(last, frame))?;
+    then(router)?;
+    router.ages_nothing(&spot)?;
+    router.sums_to(&order, &spot, &parts)?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 //! A probe may meet a device that others used before it, so every block is a new one. A block under way ages (§5): what must not come is awaited
 //! for a share of the timeout only, and a probe that was too slow for it says nothing of the device.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use pktgen_core::time::{MS, Time, US};
@@ -239,6 +240,24 @@ impl<'p, 'a> Router<'p, 'a> {
         }
     }
 
+    /// No result of this block comes for three timeouts; what is sent from now on opens it.
+    pub(super) fn ages_nothing(&mut self, spot: &Spot) -> ProbeResult<()> {
+        if let Some(timeout) = timeout(self.probe.ground) {
+            let out = self.probe.pass(3 * timeout)?;
+            let results = out.into_iter().filter_map(|frame| read(frame).ok());
+            let own = results.filter(|answer| answer.from.0 == SERVER_IP && answer.is_of(spot)).count();
+            if own > 0 {
+                return Err(ClauseBreach::stop(
+                    format!("{spot}: results of a block that nobody contributed to"),
+                    "none",
+                    own,
+                ));
+            }
+        }
+        self.begins_anew();
+        Ok(())
+    }
+
     /// What is sent from now on is of a block that was just touched, or that is new.
     pub(super) fn begins_anew(&mut self) {
         self.since = None;
@@ -265,9 +284,20 @@ impl<'p, 'a> Router<'p, 'a> {
         frames.into_iter().map(read).collect()
     }
 
+    /// The same; results of all these blocks must come, and are waited for.
+    fn answers_of(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Answer>> {
+        self.in_time()?;
+        self.since = None;
+        let frames = self.probe.expect(|frames| {
+            let came: BTreeSet<_> = frames.iter().filter_map(named).collect();
+            spots.iter().all(|spot| came.contains(&(spot.job, spot.block, spot.generation)))
+        })?;
+        frames.into_iter().map(read).collect()
+    }
+
     /// The copies of the result of this block, to which all have contributed.
     pub(super) fn results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
-        let answers = self.answers()?;
+        let answers = self.answers_of(std::slice::from_ref(spot))?;
         own(&answers, spot, "a result", || "none".to_owned())
     }
 
@@ -289,7 +319,7 @@ impl<'p, 'a> Router<'p, 'a> {
 
     /// The results of these blocks, each with its sum, when nothing is under way any more.
     pub(super) fn all_sums(&mut self, spots: &[Spot], parts: &[Vec<Vec<i32>>]) -> ProbeResult<()> {
-        let answers = self.answers()?;
+        let answers = self.answers_of(spots)?;
         for (spot, parts) in spots.iter().zip(parts) {
             let own = own(&answers, spot, "a result", || "none".to_owned())?;
             has_sums(&own, spot, &wrapping_sum(parts))?;
@@ -409,6 +439,12 @@ pub(super) fn counts(answers: &[Answer], spot: &Spot, sources: usize, of: usize)
         let age_op = if sources < of { AGED } else { 0 };
         same(spot, "age_op of the result", age_op, header.age_op)
     })
+}
+
+/// Job, block and generation of a frame; none of another kind.
+fn named(frame: &ProbeFrame) -> Option<(u8, u32, u16)> {
+    let header = Header::parse(Datagram::parse(&frame.bytes)?.payload)?;
+    Some((header.job, header.block, header.generation))
 }
 
 fn read(frame: ProbeFrame) -> ProbeResult<Answer> {

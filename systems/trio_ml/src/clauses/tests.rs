@@ -72,6 +72,9 @@ enum Defect {
     IgnoresLengths,
     AnyPort,
     AnyProtocol,
+    OpensForStrangers,
+    ComparesUnsigned,
+    NoHopsLeft,
 }
 
 /// Defects, and clauses that must find each.
@@ -123,6 +126,9 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::IgnoresLengths, &["trio-ml-lengths"]),
     (Defect::AnyPort, &["trio-ml-port"]),
     (Defect::AnyProtocol, &["trio-ml-not-udp"]),
+    (Defect::OpensForStrangers, &["trio-ml-unknown-source"]),
+    (Defect::ComparesUnsigned, &["trio-ml-newer"]),
+    (Defect::NoHopsLeft, &["trio-ml-headers"]),
 ];
 
 /// A sum under way, or one whose result has left.
@@ -209,7 +215,25 @@ impl Naive {
         (is_known && is_source && counts).then_some(read)
     }
 
+    /// Opens a block for a source that is not the job's.
+    fn open_for_stranger(&mut self, frame: &[u8]) {
+        let Some(datagram) = Datagram::parse(frame).filter(|it| it.dst_port == PORT && it.payload.len() >= HEADER)
+        else {
+            return;
+        };
+        let (p, now) = (datagram.payload, self.now);
+        let key = (p[0], u32::from_be_bytes([p[1], p[2], p[3], p[4]]));
+        if usize::from(p[6]) >= WORKERS && self.records.get(&key).is_none_or(|record| record.is_done) {
+            let generation = u16::from_be_bytes([p[8], p[9]]);
+            let sums = vec![0; p.len() / 4 - 3];
+            self.records.insert(key, Record { generation, opened: now, touched: now, sums, ..Record::default() });
+        }
+    }
+
     fn take(&mut self, frame: &[u8]) {
+        if self.is(Defect::OpensForStrangers) {
+            self.open_for_stranger(frame);
+        }
         let Some(it) = self.read(frame) else { return };
         let (key, now, defect) = ((it.job, it.block), self.now, self.defect);
         let under_way = self.records.values().filter(|record| !record.is_done).count();
@@ -217,7 +241,10 @@ impl Naive {
             return;
         }
         let record = self.records.entry(key).or_insert_with(|| Record { is_done: true, ..Record::default() });
-        let newer = (it.generation.wrapping_sub(record.generation) as i16) > 0;
+        let newer = match defect {
+            Defect::ComparesUnsigned => it.generation > record.generation,
+            _ => (it.generation.wrapping_sub(record.generation) as i16) > 0,
+        };
         if !record.is_done && it.generation != record.generation && !newer && defect != Defect::TakesOlder {
             return;
         }
@@ -316,6 +343,7 @@ impl Naive {
         }
         match self.defect {
             Defect::WrongLength => bytes[39] = bytes[39].wrapping_sub(1),
+            Defect::NoHopsLeft => bytes[22] = 0,
             Defect::WrongStation => bytes[2] ^= 1,
             Defect::AgedWrongStation if aged => bytes[2] ^= 1,
             _ => {}

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
 use pktgen_core::Result;
-use pktgen_core::record::{Counters, Fault, Sent};
+use pktgen_core::record::{Counters, Fault, PacketId, Sent};
 use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_wire::wire::frame::HEAD;
 use pktgen_wire::wire::update::{digest, is_ack};
@@ -53,6 +53,7 @@ pub(super) struct WorkersRole<'a> {
     last: Time,
     lateness: Histogram<u64>,
     skipped: u64,
+    unanswered: Unanswered,
     fault: Option<Fault>,
     cut: bool,
     flushed: bool,
@@ -66,6 +67,31 @@ pub(super) struct WorkersRole<'a> {
     shown: Option<(Arc<SentBy>, Option<Feed>)>,
     /// How many frames may leave, if they are steered.
     cap: Option<Cap>,
+}
+
+/// Since when workers only repeat what nobody answers.
+#[derive(Debug, Default)]
+struct Unanswered {
+    since: Time,
+    attempts: u8,
+}
+
+impl Unanswered {
+    /// Repetitions of an update, and times of patience, after which nothing answers any more.
+    const MOST: u8 = 6;
+    const LONG: Time = 5;
+
+    /// An update left: a new one may be answered.
+    fn left(&mut self, packet: PacketId, t: Time) {
+        match packet.attempt() {
+            0 => *self = Unanswered { since: t, attempts: 0 },
+            attempt => self.attempts = self.attempts.max(attempt),
+        }
+    }
+
+    fn is_vain(&self, now: impl FnOnce() -> Time, patience: Time) -> bool {
+        self.attempts >= Self::MOST && now() - self.since >= patience * Self::LONG
+    }
 }
 
 impl<'a> WorkersRole<'a> {
@@ -97,6 +123,7 @@ impl<'a> WorkersRole<'a> {
             last: 0,
             lateness: histogram()?,
             skipped: 0,
+            unanswered: Unanswered::default(),
             fault: None,
             cut: false,
             flushed: false,
@@ -123,7 +150,9 @@ impl<'a> WorkersRole<'a> {
         shared.wait_for_the_beginning();
         let mut quiet_since = 0;
         loop {
-            let stopped = shared.ending() || self.cut || self.fault.is_some();
+            let patience = shared.plan.linger.max(PATIENCE);
+            let vain = self.workers.waits() && self.unanswered.is_vain(|| shared.clock.now(), patience);
+            let stopped = shared.ending() || self.cut || self.fault.is_some() || vain;
             let heard = self.hear(shared, stopped)?;
             let now = shared.clock.now();
             if !stopped {
@@ -133,6 +162,9 @@ impl<'a> WorkersRole<'a> {
             if let Some((shown, _)) = &self.shown {
                 // What this thread sends from here on, it sends later.
                 shown.counted(now);
+            }
+            if heard > 0 {
+                self.unanswered = Unanswered { since: now, attempts: 0 };
             }
             if heard + sent > 0 {
                 quiet_since = now;
@@ -145,7 +177,7 @@ impl<'a> WorkersRole<'a> {
             // Who waits for results has not sent everything: they may be followed by a long computation, for which the device
             // has to stay.
             let quiet = now - quiet_since.max(self.last);
-            let expects = !stopped && self.workers.waits() && quiet < shared.plan.linger.max(PATIENCE);
+            let expects = !stopped && self.workers.waits() && quiet < patience;
             if (next == NEVER && !expects) || self.fault.is_some() {
                 if !self.flushed {
                     self.flushed = true;
@@ -259,6 +291,7 @@ impl<'a> WorkersRole<'a> {
         let (rows, lateness, workers) = (&mut self.rows, &mut self.lateness, &mut self.workers);
         let (bytes, last_bytes, late_ns) = (&mut self.bytes, &mut self.last_bytes, &shared.live.late_ns);
         let (first_late, shown) = (&mut self.first_late, self.shown.as_ref().map(|(sent, _)| sent));
+        let unanswered = &mut self.unanswered;
         let mut updates = 0;
         let sent = self.waiting.send_due((t_sent, most), self.wire.as_mut(), &mut self.pool, |frame, row, _| {
             let late = ((t_sent - frame.t.max(free_at)) / NS).max(0) as u64;
@@ -274,6 +307,7 @@ impl<'a> WorkersRole<'a> {
             *last_bytes = u64::from(frame.len);
             *bytes += *last_bytes;
             workers.left(frame.packet, t_sent);
+            unanswered.left(frame.packet, t_sent);
             rows.sent(&Sent { t_sent: Some(t_sent), ..row })
         })?;
         if sent.taken > 0 {
