@@ -69,7 +69,9 @@ pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found:
         found.push(CauseFound::new(&RESULTS_UNLIKE, Certainty::Certain, unlike.results, proofs));
     }
     let again = again.saturating_sub(unlike.map_or(0, |unlike| unlike.results));
-    found.extend(copies(evidence, &blocks, (again, repeats)));
+    // Where results differ from their first copy, they may be of other sums, and so may those that do not.
+    let certainty = if unlike.is_some() { Certainty::Possible } else { Certainty::Certain };
+    found.extend(copies(evidence, &blocks, (again, repeats)).map(|copies| CauseFound { certainty, ..copies }));
     found.extend(unequal(&blocks));
     let most = of_worker.values().max().copied().unwrap_or(0);
     let without: Vec<_> = of_worker.iter().filter(|(_, n)| **n == 0).map(|(worker, _)| worker.to_string()).collect();
@@ -92,7 +94,9 @@ pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found:
     };
     let late = sent.packet.iter().zip(&sent.sent_ps).filter(|row| late(*row)).count() as u64;
     of_repeats(evidence, (late, again.min(late)), on_links, found);
-    unmatched(evidence, came, found);
+    // Results of blocks that nobody sent to are of others' sums, or name the wrong one.
+    let odd: u32 = blocks.values().filter(|block| block.contributions == 0).map(|block| block.results).sum();
+    unmatched(evidence, (came, u64::from(odd)), found);
 }
 
 /// Results that came `again` without a reason, beside so many contributions that were sent again.
@@ -153,12 +157,12 @@ fn late_contributions(evidence: &Evidence) -> u64 {
     sent.filter(is_late).count() as u64
 }
 
-/// Sums that came, and that no worker could take: they are not lost.
-fn unmatched(evidence: &Evidence, came: u64, found: &mut Vec<CauseFound>) {
+/// Sums that came, and that no worker could take: they are not lost. `came` frames are in the capture, `odd` results are of blocks that nobody sent to.
+fn unmatched(evidence: &Evidence, (came, odd): (u64, u64), found: &mut Vec<CauseFound>) {
     let workers = evidence.manifest.clusters.len().max(1) as u64;
     // Each frame that a worker took is for one worker, or for all.
     let taken = evidence.results.seq.len() as u64;
-    let frames = evidence.manifest.counters.foreign.max(came.saturating_sub(taken));
+    let frames = evidence.manifest.counters.foreign.max(came.saturating_sub(taken)).max(odd.div_ceil(workers));
     let lost = [&RESULTS_LOST, &DEVICE_STOPPED];
     let explains = found.iter().filter(|found| lost.contains(&found.cause)).map(|found| found.explains).max();
     // One frame may be for all workers.
