@@ -30,7 +30,7 @@ mod tool_tests;
 
 pub use reader::{Interface, Packet, Reader, no_capture};
 pub use stamp::Stamp;
-pub use writer::{Form, Precision, Writer, WriterOptions};
+pub use writer::{Drops, Form, Precision, Writer, WriterOptions};
 
 /// Link type of Ethernet.
 pub const ETHERNET: u16 = 1;

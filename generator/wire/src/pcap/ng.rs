@@ -37,7 +37,7 @@ pub(super) const IF_RESOLUTION: u16 = 9;
 const IF_OFFSET: u16 = 14;
 /// Of statistics: packets that the interface and the host dropped until then; of a packet: that were dropped before it.
 pub(super) const DROPPED_BY_INTERFACE: u16 = 5;
-const DROPPED_BY_HOST: u16 = 7;
+pub(super) const DROPPED_BY_HOST: u16 = 7;
 const DROPPED_BEFORE: u16 = 4;
 /// A custom option; the number after it names its owner. Ours has the picoseconds of a packet's time beyond what the interface's
 /// resolution holds, under the number that is set aside for examples (RFC 5612), as we have none.

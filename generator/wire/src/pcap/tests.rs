@@ -424,3 +424,17 @@ fn what_was_dropped_where_a_capture_was_made_is_known() {
         assert_eq!(reader.dropped(), dropped);
     }
 }
+
+#[test]
+fn drops_behind_a_finished_capture_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.pcapng");
+    let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcapng)).unwrap();
+    writer.packet(0, 5, b"abcd", 4).unwrap();
+    writer.finish().unwrap();
+    Drops { unix_ns: 1_700_000_000_000_000_000, by_interface: 3, by_host: 4 }.append_to(&path).unwrap();
+    let mut reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.next().unwrap().map(|packet| packet.bytes.to_vec()), Some(b"abcd".to_vec()));
+    assert!(reader.next().unwrap().is_none());
+    assert_eq!(reader.dropped(), 7);
+}

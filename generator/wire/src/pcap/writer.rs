@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::classic::{MAGIC_MICRO, MAGIC_NANO, RECORD};
 use super::ng::{
-    ANCHOR, COMMENT, IF_NAME, IF_RESOLUTION, INTERFACE, ORDER_MAGIC, PACKET, REMAINDER, REMAINDER_OWNER, SECTION,
+    ANCHOR, COMMENT, DROPPED_BY_HOST, DROPPED_BY_INTERFACE, IF_NAME, IF_RESOLUTION, INTERFACE, ORDER_MAGIC, PACKET,
+    REMAINDER, REMAINDER_OWNER, SECTION, STATISTICS,
 };
 use super::{BLOCK_MAX, ETHERNET};
 use crate::record::{FileDigest, Hashing};
@@ -279,6 +280,31 @@ impl Drop for Writer {
     fn drop(&mut self) {
         // `finish` returns failures.
         let _ = self.flush();
+    }
+}
+
+/// What was dropped before packets could get into a capture, of its first interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drops {
+    /// When that was counted, in ns since 1970.
+    pub unix_ns: u64,
+    /// By the interface.
+    pub by_interface: u64,
+    /// By the host, behind it.
+    pub by_host: u64,
+}
+
+impl Drops {
+    /// Appends them as statistics to a pcapng file of a [`Writer`] that has finished, with times in ns.
+    pub fn append_to(self, path: &Path) -> Result<()> {
+        let mut body = words::<12, 3>([0, (self.unix_ns >> 32) as u32, self.unix_ns as u32]).to_vec();
+        option(&mut body, DROPPED_BY_INTERFACE, &self.by_interface.to_le_bytes());
+        option(&mut body, DROPPED_BY_HOST, &self.by_host.to_le_bytes());
+        option(&mut body, 0, &[]);
+        let length = 12 + body.len() as u32;
+        let block = [&words::<8, 2>([STATISTICS, length])[..], &body, &length.to_le_bytes()].concat();
+        let appended = File::options().append(true).open(path).and_then(|mut file| file.write_all(&block));
+        appended.map_err(Error::io("write", path))
     }
 }
 

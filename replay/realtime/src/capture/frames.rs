@@ -21,6 +21,7 @@ use pktgen_core::record::{
 };
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
+use pktgen_wire::pcap::Drops;
 use rtrb::RingBuffer;
 use serde::{Deserialize, Serialize};
 
@@ -239,6 +240,9 @@ fn record(
     if let Some(failure) = failure {
         return Err(failure);
     }
+    let by_host = manifest.capture.lost();
+    let by_interface = manifest.capture.interface_dropped.saturating_sub(among_interfaces(plan, &manifest.capture));
+    writer::note_drops(dir, Drops { unix_ns: clock::unix_ns(), by_interface, by_host })?;
     // What takes a while comes after the manifest said that the capture is whole.
     let files = &mut manifest.manifest.files;
     if plan.parquet {
@@ -374,6 +378,11 @@ fn remarks(listener: &Listener) -> Vec<Note> {
     short.into_iter().collect()
 }
 
+/// Frames that the interface counts as dropped, too: an AF_XDP socket's; not a packet socket's, which libpcap has, too.
+fn among_interfaces(plan: &RecordingPlan, totals: &RecordingTotals) -> u64 {
+    if plan.listen.kind == ListenKind::AfXdp { totals.kernel_dropped } else { 0 }
+}
+
 /// Fills in what is known only at the end, and decides whether the capture is valid.
 fn conclude(
     manifest: &mut CaptureManifest,
@@ -388,8 +397,7 @@ fn conclude(
         let (writer, longest_away_ps) = (counts.writer_dropped, counts.longest_away_ps);
         faults.push(Fault::CaptureLost { kernel: kernel_dropped, writer, longest_away_ps });
     }
-    // An AF_XDP socket's drops are among the interface's; a packet socket's, which libpcap has too, are not.
-    let among = if plan.listen.kind == ListenKind::AfXdp { kernel_dropped } else { 0 };
+    let among = among_interfaces(plan, &manifest.capture);
     if interface_dropped > among {
         faults.push(Fault::InterfaceDropped { frames: interface_dropped - among });
     }

@@ -17,7 +17,7 @@ use pktgen_core::record::FileDigests;
 use pktgen_core::record::digest::file_digest;
 use pktgen_core::whole::WholeFile;
 use pktgen_core::{Error, Result};
-use pktgen_wire::pcap::{Form, Writer, WriterOptions};
+use pktgen_wire::pcap::{Drops, Form, Writer, WriterOptions};
 use rtrb::{Consumer, Producer};
 
 use super::block::{Block, ROWS};
@@ -113,6 +113,12 @@ impl Files {
         file.finish().map_err(Error::io("write", &self.path))?;
         self.pcap.map_or(Ok(()), |pcap| pcap.finish().map(drop))
     }
+}
+
+/// The packets say at their end what they lack, where they are asked for.
+pub(super) fn note_drops(dir: &Path, drops: Drops) -> Result<()> {
+    let path = dir.join(PACKETS);
+    if drops.by_interface + drops.by_host > 0 && path.exists() { drops.append_to(&path) } else { Ok(()) }
 }
 
 /// The digests of the finished files in `dir` join `files`. Not while they are written: hashing is slower than frames come.
