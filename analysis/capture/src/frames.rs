@@ -24,11 +24,19 @@ pub(super) fn verify(dir: &Path) -> Result<Verified> {
     Ok(if listed { verified } else { Verified::NoDigests })
 }
 
+/// Frames that a recording lost, if that is the fault.
+fn lost(fault: &Fault) -> Option<u64> {
+    match fault {
+        Fault::CaptureLost { kernel, writer, .. } => Some(kernel + writer),
+        Fault::InterfaceDropped { frames } => Some(*frames),
+        _ => None,
+    }
+}
+
 /// Why the recording in `dir` is invalid, but for what it lost.
 pub(super) fn other_faults(dir: &Path) -> Result<Vec<String>> {
     let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir of frames")?;
-    let is_loss = |fault: &Fault| matches!(fault, Fault::CaptureLost { .. } | Fault::InterfaceDropped { .. });
-    Ok(manifest.validity.faults.iter().filter(|fault| !is_loss(fault)).map(Fault::to_string).collect())
+    Ok(manifest.validity.faults.iter().filter(|fault| lost(fault).is_none()).map(Fault::to_string).collect())
 }
 
 /// A run dir of frames that is being read.
@@ -52,12 +60,7 @@ impl Frames {
         let file_bytes = std::fs::metadata(&path).map_err(Error::io("read", &path))?.len();
         let batches = Batches::open(&path)?;
         let anchor_unix_ns = manifest.anchor_unix_ns;
-        let lost = |fault: &Fault| match fault {
-            Fault::CaptureLost { kernel, writer, .. } => kernel + writer,
-            Fault::InterfaceDropped { frames } => *frames,
-            _ => 0,
-        };
-        let dropped = manifest.validity.faults.iter().map(lost).sum();
+        let dropped = manifest.validity.faults.iter().filter_map(lost).sum();
         Ok(Frames { batches, batch: None, row: 0, read: 0, file_bytes, anchor_unix_ns, dropped })
     }
 

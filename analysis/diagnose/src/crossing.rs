@@ -108,7 +108,8 @@ struct Outward {
     to: HashSet<(u32, u16), Quick>,
     to_hosts: HashSet<u32, Quick>,
     from: HashSet<(u32, u16), Quick>,
-    from_hosts: HashMap<u32, u64, Quick>,
+    /// Frames of each host, and the Ethernet address that it sends from.
+    from_hosts: HashMap<u32, (u64, [u8; 6]), Quick>,
     /// First bytes of contributions.
     heads: HashSet<u32, Quick>,
     /// Frames that left with a checksum of IPv4 that does not fit, or shorter than they say.
@@ -116,8 +117,6 @@ struct Outward {
     cut: bool,
     /// Some left with lengths in their headers that do not fit each other.
     disagree: bool,
-    /// From which Ethernet address each host sends.
-    of_hosts: HashMap<u32, [u8; 6], Quick>,
     /// Ethernet addresses that they went to.
     stations: HashSet<[u8; 6], Quick>,
     ports: HashSet<u16, Quick>,
@@ -255,9 +254,11 @@ impl Outward {
     fn reaches(&self, datagram: &Datagram) -> bool {
         let (station, [_, b, c, d]) = (datagram.station, datagram.dst.0.to_be_bytes());
         station == [0xff; 6]
-            || match self.of_hosts.get(&datagram.dst.0) {
-                Some(own) => station == *own,
-                None => station == [1, 0, 0x5e, b & 0x7f, c, d] || self.of_hosts.values().any(|own| *own == station),
+            || match self.from_hosts.get(&datagram.dst.0) {
+                Some((_, own)) => station == *own,
+                None => {
+                    station == [1, 0, 0x5e, b & 0x7f, c, d] || self.from_hosts.values().any(|(_, own)| *own == station)
+                }
             }
     }
 
@@ -297,7 +298,8 @@ impl Outward {
             self.to_hosts.insert(datagram.dst.0);
         }
         self.from.insert(datagram.src);
-        *self.from_hosts.entry(datagram.src.0).or_default() += 1;
+        let host = self.from_hosts.entry(datagram.src.0).or_default();
+        *host = (host.0 + 1, datagram.from_station);
         let own = (datagram.src.1, datagram.tag, datagram.payload.len());
         if self.last.replace(own) != Some(own) {
             self.ports.insert(own.0);
@@ -306,7 +308,6 @@ impl Outward {
         }
         self.misfits |= !datagram.ip_fits || datagram.lacking == 0 && !datagram.udp_fits();
         self.disagree |= !datagram.agrees;
-        self.of_hosts.insert(datagram.src.0, datagram.from_station);
         self.cut |= datagram.lacking > 0;
     }
 
@@ -334,7 +335,7 @@ impl Crossing {
         groups: Option<&HashSet<u32>>,
     ) -> Result<Crossing> {
         let mut out = Outward::read(workers, traffic)?;
-        let of = |(from, sent): (&u32, &u64)| (*from, OfSource { sent: *sent, ..OfSource::default() });
+        let of = |(from, (sent, _)): (&u32, &(u64, [u8; 6]))| (*from, OfSource { sent: *sent, ..OfSource::default() });
         let mut crossing = Crossing { by_source: out.from_hosts.iter().map(of).collect(), ..Crossing::default() };
         let mut kept = Vec::new();
         let mut stations = Stations::default();

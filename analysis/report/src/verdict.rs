@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use pktgen_core::record::{Bound, Note, Published};
-use pktgen_records::human::{self, scale_for};
+use pktgen_records::human::{self, Scale, scale_for};
 use pktgen_records::stats::agrees;
 use pktgen_records::stats::too_few;
 use serde::Serialize;
@@ -184,29 +184,30 @@ fn told<'a>(runs: &'a [RunSummary], word: &str, notes: impl Fn(&'a RunSummary) -
 fn asked(sweep: &SweepData) -> Vec<String> {
     let told = |key: &str| key == CUT || SPEEDUPS.iter().any(|(known, _)| *known == key);
     let Some((key, zero, (more, less))) = lead::asked(sweep).filter(|(key, ..)| !told(key)) else { return Vec::new() };
-    let base = sweep.manifest.report.baseline.as_deref().unwrap_or_default();
-    let (scale, title) = (heading(sweep, key).scale, human::title(key));
-    let sentence = |(variant, values): (&str, Vec<At>)| {
-        let tally = Tally::of(&values, zero).told(more, less);
-        let (each, kind) = (answer::each(&values, &scale), answer::kind(&values));
-        format!("{variant} against {base}: {title} {each} ({kind}); {tally}.")
-    };
-    by_variant(sweep, key).into_iter().map(sentence).collect()
+    against(sweep, key, &human::title(key), &heading(sweep, key).scale, (zero, more, less))
 }
 
 /// One sentence per speedup and variant whose times could be compared with the baseline's.
 fn speedups(sweep: &SweepData) -> Vec<String> {
-    let Some(baseline) = &sweep.manifest.report.baseline else { return Vec::new() };
     let ratio = scale_for("ratio", 1.0);
-    let mut sentences = Vec::new();
-    for (key, what) in SPEEDUPS {
-        sentences.extend(by_variant(sweep, key).into_iter().map(|(variant, values)| {
-            let tally = Tally::of(&values, 1.0).told("faster", "slower");
-            let (each, kind) = (answer::each(&values, &ratio), answer::kind(&values));
-            format!("{variant} against {baseline}: {what} {each} ({kind}); {tally}.")
-        }));
-    }
-    sentences
+    SPEEDUPS.iter().flat_map(|(key, what)| against(sweep, key, what, &ratio, (1.0, "faster", "slower"))).collect()
+}
+
+/// One sentence per variant that has values of `key`, which is called `what`: above `zero` they are `more`, below it `less`.
+fn against(
+    sweep: &SweepData,
+    key: &str,
+    what: &str,
+    scale: &Scale,
+    (zero, more, less): (f64, &str, &str),
+) -> Vec<String> {
+    let Some(base) = &sweep.manifest.report.baseline else { return Vec::new() };
+    let sentence = |(variant, values): (&str, Vec<At>)| {
+        let tally = Tally::of(&values, zero).told(more, less);
+        let (each, kind) = (answer::each(&values, scale), answer::kind(&values));
+        format!("{variant} against {base}: {what} {each} ({kind}); {tally}.")
+    };
+    by_variant(sweep, key).into_iter().map(sentence).collect()
 }
 
 /// The values of `key` at every point that has one, by variant.

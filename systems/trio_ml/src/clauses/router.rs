@@ -278,21 +278,21 @@ impl<'p, 'a> Router<'p, 'a> {
 
     /// Everything that comes back, when nothing is under way any more.
     pub(super) fn answers(&mut self) -> ProbeResult<Vec<Answer>> {
-        self.in_time()?;
-        self.since = None;
-        let frames = self.probe.expect(|frames| !frames.is_empty())?;
-        frames.into_iter().map(read).collect()
+        self.answers_until(|frames| !frames.is_empty())
     }
 
     /// The same; results of all these blocks must come, and are waited for.
     fn answers_of(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Answer>> {
-        self.in_time()?;
-        self.since = None;
-        let frames = self.probe.expect(|frames| {
+        self.answers_until(|frames| {
             let came: BTreeSet<_> = frames.iter().filter_map(named).collect();
             spots.iter().all(|spot| came.contains(&(spot.job, spot.block, spot.generation)))
-        })?;
-        frames.into_iter().map(read).collect()
+        })
+    }
+
+    fn answers_until(&mut self, is_enough: impl Fn(&[ProbeFrame]) -> bool) -> ProbeResult<Vec<Answer>> {
+        self.in_time()?;
+        self.since = None;
+        self.probe.expect(is_enough)?.into_iter().map(read).collect()
     }
 
     /// The copies of the result of this block, to which all have contributed.

@@ -151,7 +151,7 @@ impl<'a> WorkersRole<'a> {
         let mut quiet_since = 0;
         loop {
             let patience = shared.plan.linger.max(PATIENCE);
-            let vain = self.workers.waits() && self.unanswered.is_vain(|| shared.clock.now(), patience);
+            let vain = self.unanswered.is_vain(|| shared.clock.now(), patience) && self.workers.waits();
             let stopped = shared.ending() || self.cut || self.fault.is_some() || vain;
             let heard = self.hear(shared, stopped)?;
             let now = shared.clock.now();
