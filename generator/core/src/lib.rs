@@ -1,7 +1,7 @@
 //! The vocabulary of all stages: what an experiment, a record and a network are.
 //!
-//! This crate knows no wire format, no workload and no system. It never opens a socket, reads a clock, starts a thread or
-//! uses `unsafe`: time and randomness are arguments.
+//! This crate knows no wire format, no workload and no system. It never opens a socket, reads a clock or starts a
+//! thread: time and randomness are arguments. Its only `unsafe` is a hint to the caches ([`prefetch()`]).
 //!
 //! Map: [`units`], [`time`] and [`seed`] are what numbers are in; [`config`] reads experiment files; [`record`] says what a
 //! run leaves behind, [`column`] and [`definition`] what columns and numbers mean; [`topology`] wires devices, [`tree`] and
@@ -10,7 +10,6 @@
 //! that are whole or not there, [`regular`] refuses input without an end; [`shard`] divides work; [`quiet`] calls what may panic;
 //! [`json_kind`] is what a kind of printed JSON is;
 //! [`age`] is the Age-of-Model accumulator; [`printable`] takes control characters out of text.
-#![forbid(unsafe_code)]
 
 pub mod age;
 pub mod arrow;
@@ -22,6 +21,7 @@ pub mod footer;
 pub mod index;
 pub mod json_kind;
 pub mod plan;
+mod prefetch;
 pub mod printable;
 pub mod quiet;
 pub mod record;
@@ -39,3 +39,4 @@ pub mod user_metric;
 pub mod whole;
 
 pub use error::{Error, Result};
+pub use prefetch::prefetch;

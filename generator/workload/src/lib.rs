@@ -21,7 +21,7 @@ pub mod training;
 pub mod workload;
 
 use pktgen_core::{
-    Error, Result, arrow, column, config, definition, footer, index, quiet, record, registry, regular, seed, shard,
-    time, topology, units, whole,
+    Error, Result, arrow, column, config, definition, footer, index, prefetch, quiet, record, registry, regular, seed,
+    shard, time, topology, units, whole,
 };
 use pktgen_wire::{pcap, wire};

@@ -17,6 +17,7 @@ mod table;
 mod unseen;
 mod updates;
 
+use pktgen_core::prefetch;
 use pktgen_core::record::{Balance, Book, Family, Heat, PacketId, Received, SumOk, Unseen};
 use pktgen_core::topology::Population;
 use pktgen_wire::wire::{integers, update};
@@ -239,6 +240,15 @@ impl Ledger {
             }
             Account::Results(own) => own.sent(packet, &mut self.counts),
             Account::Pairs(own) => own.sent(packet, heat, &mut self.counts),
+        }
+    }
+
+    /// Fetches what is kept of a worker that sends soon, for networks that no cache holds; what that points to only if it is `near`.
+    #[inline]
+    pub(crate) fn fetch(&self, worker: u32, near: bool) {
+        self.counts.by_worker.get(worker as usize).into_iter().for_each(prefetch);
+        if let Account::Updates(own) = &self.account {
+            own.fetch(worker, near);
         }
     }
 

@@ -9,7 +9,7 @@ use super::{Pace, Speed, Timeline};
 use crate::config::Section;
 use crate::seed::{Seed, Stream};
 use crate::time::{HORIZON, SECOND, Time, too_late};
-use crate::{Error, Result};
+use crate::{Error, Result, prefetch};
 
 /// Draws the gap to the next update, in units of the worker's mean period.
 pub(super) type Gap = fn(&mut Stream, f64) -> f64;
@@ -107,6 +107,23 @@ fn extent(workers: &[Rhythm], (gap, parameter): (Gap, f64)) -> (f64, f64) {
     (first, last)
 }
 
+impl Merged {
+    /// Fetches the rhythms of those that are next: of many workers they are in no cache.
+    fn fetch(&self) {
+        if self.workers.len() <= CACHED {
+            return;
+        }
+        for Reverse((_, id)) in self.heap.as_slice().iter().skip(1).take(SOON) {
+            prefetch(&self.workers[*id as usize]);
+        }
+    }
+}
+
+/// Workers whose rhythms stay in the caches of a core.
+const CACHED: usize = 2048;
+/// The first levels of the heap below its top.
+const SOON: usize = 6;
+
 impl Timeline for Merged {
     fn next(&mut self) -> Option<(Time, u32)> {
         let mut top = self.heap.peek_mut()?;
@@ -120,7 +137,9 @@ impl Timeline for Merged {
             // Never back in time, whatever the rounding; what is beyond `Time` becomes its maximum, which is later
             // than the range that a run may have.
             *top = Reverse(((worker.at * self.scale) as Time, id));
+            drop(top);
         }
+        self.fetch();
         Some((time, id))
     }
 }

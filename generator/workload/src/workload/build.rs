@@ -14,7 +14,7 @@ const LINE: usize = HEAD + UPDATE_HEAD;
 
 /// The head of a worker's frames: what is the same in many is written once.
 #[derive(Debug, Clone)]
-struct Line {
+pub struct Line {
     template: Template,
     head: [u8; LINE],
     /// For updates of this cluster in frames of this length.
@@ -72,6 +72,11 @@ impl Builder {
     /// The same with these flags in every update.
     pub fn flagged(self, flags: u8) -> Self {
         Builder { flags, ..self }
+    }
+
+    /// What the frames of a worker are made from: in large networks it is in no cache.
+    pub fn line(&self, worker: u32) -> Option<&Line> {
+        self.lines.get(worker as usize)
     }
 
     /// Takes the next update of `source`, which is `update`, and writes its frame. Returns how many

@@ -65,6 +65,11 @@ pub trait Source: Send {
     /// The next update; none at the end.
     fn peek(&self) -> Option<&Update>;
 
+    /// The worker of the update that comes `n` after the next one, where that is drawn already: its memory can be fetched meanwhile.
+    fn ahead(&self, _n: usize) -> Option<u32> {
+        None
+    }
+
     /// Takes the next update and writes its gradients into `values` as little-endian f32s, as many as
     /// fit. Does nothing at the end.
     fn take(&mut self, values: &mut [u8]);

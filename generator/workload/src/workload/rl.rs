@@ -4,6 +4,8 @@
 //! stems from hardware and from how much experience each collects. Here the mean period of a
 //! cluster, and of a worker within it, is log-normal; both spreads are parameters.
 
+use std::collections::VecDeque;
+
 use rand_distr::{Distribution, StandardNormal};
 
 use super::background::frame_bytes;
@@ -14,6 +16,7 @@ use crate::record::PacketId;
 use crate::registry::Named;
 use crate::schedule::{self, Pace, Timeline};
 use crate::seed::{Seed, Stream};
+use crate::time::Time;
 use crate::topology::Population;
 use crate::units::Size;
 use crate::wire::update::{FRAME_MIN, elements_in};
@@ -78,7 +81,16 @@ impl Workload for Rl {
         &[Settings::KEYS, Spread::KEYS, Rewarded::KEYS]
     }
 
-    fn open(&self, section: &mut Section, schedule_section: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
+    fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
+        let mut source = Synthetic::read(section, schedule, seed)?;
+        source.advance();
+        Ok(Box::new(source))
+    }
+}
+
+impl Synthetic {
+    /// Reads its keys; the first update is not drawn yet.
+    fn read(section: &mut Section, schedule_section: &mut Section, seed: Seed) -> Result<Self> {
         let Settings { clusters, workers_per_cluster: workers, updates, bytes } = Settings::read(section)?;
         let bytes = frame_bytes(section, "bytes", bytes, FRAME_MIN)?;
         let total = u64::from(clusters) * u64::from(workers);
@@ -99,17 +111,17 @@ impl Workload for Rl {
         let rewards = Rewards::read(section, updates, total as usize, seed)?;
         let pace = Pace { period, updates, update_bits: u64::from(bytes) * 8 };
         let timeline = schedule::open(schedule_section, "constant", &pace, seed)?;
-        let mut source = Synthetic {
+        Ok(Synthetic {
             timeline,
             population: Population::regular(clusters, workers),
             rewards,
+            lookahead: if total > WORKERS_CACHED { AHEAD } else { 0 },
+            ahead: VecDeque::new(),
             pool: GradientPool::new(seed, elements_in(bytes as usize)),
             bytes,
             seq: vec![0; total as usize],
             head: None,
-        };
-        source.advance();
-        Ok(Box::new(source))
+        })
     }
 }
 
@@ -176,6 +188,10 @@ impl Rewards {
     }
 }
 
+/// Workers whose memory stays in the caches of a core, and updates that are drawn before they are due if there are more.
+const WORKERS_CACHED: u64 = 2048;
+const AHEAD: usize = 8;
+
 /// The synthetic source.
 struct Synthetic {
     timeline: Box<dyn Timeline + Send>,
@@ -185,11 +201,26 @@ struct Synthetic {
     bytes: u32,
     seq: Vec<u32>,
     head: Option<Update>,
+    /// Updates that are drawn before they are due.
+    lookahead: usize,
+    /// Those, later than `head`.
+    ahead: VecDeque<(Time, u32)>,
 }
 
 impl Synthetic {
     fn advance(&mut self) {
-        self.head = self.timeline.next().map(|(t_gen, worker)| {
+        let next = match self.lookahead {
+            0 => self.timeline.next(),
+            most => {
+                while self.ahead.len() <= most
+                    && let Some(next) = self.timeline.next()
+                {
+                    self.ahead.push_back(next);
+                }
+                self.ahead.pop_front()
+            }
+        };
+        self.head = next.map(|(t_gen, worker)| {
             let id = worker as usize;
             let seq = self.seq[id];
             self.seq[id] += 1;
@@ -213,6 +244,10 @@ impl Source for Synthetic {
         self.head.as_ref()
     }
 
+    fn ahead(&self, n: usize) -> Option<u32> {
+        self.ahead.get(n).map(|(_, worker)| *worker)
+    }
+
     fn take(&mut self, values: &mut [u8]) {
         if let Some(update) = self.head {
             self.pool.fill(update.worker, update.seq, values);
@@ -221,7 +256,7 @@ impl Source for Synthetic {
     }
 
     fn failure(&self) -> Option<&str> {
-        self.timeline.failure()
+        self.timeline.failure().filter(|_| self.ahead.is_empty())
     }
 }
 
@@ -241,6 +276,29 @@ mod tests {
             source.take(&mut []);
         }
         all
+    }
+
+    /// What is drawn ahead changes nothing, and says who comes.
+    #[test]
+    fn large_populations_are_drawn_ahead() {
+        let values = [("clusters", 30.into()), ("workers_per_cluster", 100.into()), ("updates", 3.into())];
+        let made = |lookahead: usize| {
+            let mut schedule = Section::of("schedule", &[("offered", "60Gbps".into()), ("jitter", 0.3.into())]);
+            let mut source = Synthetic::read(&mut Section::of("workload", &values), &mut schedule, Seed(5)).unwrap();
+            assert_eq!(std::mem::replace(&mut source.lookahead, lookahead), AHEAD);
+            source.advance();
+            source
+        };
+        let (one_by_one, mut source) = (drain(Box::new(made(0))), made(AHEAD));
+        assert_eq!(one_by_one.len(), 9000);
+        for (i, update) in one_by_one.iter().enumerate() {
+            assert_eq!(source.peek(), Some(update));
+            for n in 0..AHEAD {
+                assert_eq!(source.ahead(n), one_by_one.get(i + 1 + n).map(|update| update.worker));
+            }
+            source.take(&mut []);
+        }
+        assert!(source.peek().is_none());
     }
 
     #[test]

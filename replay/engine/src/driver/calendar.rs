@@ -79,6 +79,15 @@ impl Calendar {
         }
     }
 
+    /// Events of which the second to the fifth are some, then those behind them: the levels of the heap below its top. Empty in other forms.
+    pub fn soon(&self) -> [&[Event]; 2] {
+        let level = |from: usize, to: usize| &self.events[from.min(self.events.len())..to.min(self.events.len())];
+        match self.form {
+            Form::Heap => [level(1, 1 + ARITY), level(1 + ARITY, 1 + ARITY + ARITY * ARITY)],
+            Form::Scan | Form::Tournament => [&[], &[]],
+        }
+    }
+
     /// The next event of `slot` is at `t`.
     #[inline]
     pub fn set(&mut self, slot: u32, t: Time) {
@@ -183,6 +192,10 @@ mod tests {
                 let (first, at) = calendar.first();
                 prop_assert_eq!(first, time);
                 prop_assert!(time == NEVER || at == best as u32);
+                let second = plain.iter().enumerate().filter(|(i, t)| *i != best && **t != NEVER).min_by_key(|(i, t)| (**t, *i));
+                if let (true, Some((slot, _))) = (slots > TREE_MAX, second) {
+                    prop_assert!(calendar.soon()[0].iter().any(|event| event.1 == slot as u32));
+                }
             }
         }
     }

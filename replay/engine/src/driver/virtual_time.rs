@@ -5,6 +5,7 @@
 //! carries what came out. At equal times: departures, then timers, then arrivals; then by node, port and
 //! sequence (the order of slots). A device of another process comes last ([`remote`]).
 
+mod fetch;
 mod places;
 mod remote;
 
@@ -102,6 +103,8 @@ pub struct Simulation {
     /// memory of its own would be far.
     rows: Vec<Book>,
     shares_rows: bool,
+    /// The network is in no cache: what is touched soon is fetched.
+    fetches: bool,
     counters: Counters,
     sent: u64,
     until: Time,
@@ -133,6 +136,9 @@ pub struct Outcome {
 
 /// Nodes whose memory for rows of books stays in the nearest caches.
 const NODES_NEAR: usize = 64;
+
+/// Nodes whose memory stays in the caches of a core.
+const NODES_CACHED: usize = 2048;
 
 /// Frames that hosts which do not react have not got yet, at most.
 const HELD_MAX: usize = 4096;
@@ -207,6 +213,7 @@ impl Simulation {
             touched: Vec::new(),
             rows: Vec::new(),
             shares_rows: topology.nodes.len() > NODES_NEAR,
+            fetches: topology.nodes.len() > NODES_CACHED,
             counters: Counters::default(),
             sent: 0,
             until: NEVER,
@@ -251,6 +258,9 @@ impl Simulation {
                 break;
             }
             self.event(t, slot, recorder)?;
+            if self.fetches {
+                fetch::events(&self, events);
+            }
             self.counters.end_ps = t;
             if self.failure.is_some() {
                 break;
@@ -593,7 +603,11 @@ impl Simulation {
         for row in self.host.replies.drain(..) {
             recorder.reply(&row)?;
         }
-        for outgoing in self.host.outgoing.drain(..) {
+        let mut leaving = self.host.outgoing.drain(..);
+        while let Some(outgoing) = leaving.next() {
+            if self.fetches {
+                fetch::senders(leaving.as_slice(), &self.places, &self.lines, &self.ledger);
+            }
             let (Place::Host(uplink) | Place::Server(uplink)) = &mut self.places[outgoing.node as usize] else {
                 unreachable!("only hosts and servers have uplinks")
             };
@@ -618,6 +632,7 @@ impl Simulation {
             }
             put(&mut self.lines[uplink.link as usize], Frame { t: arrives, ..frame }, &mut self.calendar);
         }
+        drop(leaving);
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
             if row.packet == PacketId::NOBODY {

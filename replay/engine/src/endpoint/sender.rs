@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use pktgen_core::prefetch;
 use pktgen_core::record::{NO_CLUSTER, PacketId, Sent};
 use pktgen_core::shard::Shard;
 use pktgen_core::time::{NEVER, Time};
@@ -27,6 +28,9 @@ pub static UPDATES: Protocol = Protocol {
     element_bytes: |_| 4,
     heads: |_| Some(Arc::new(head_of)),
 };
+
+/// Updates between the one that is sent and the one whose memory is fetched.
+const AHEAD: usize = 4;
 
 /// The source, and what makes frames of its updates.
 pub struct Sender {
@@ -61,6 +65,9 @@ impl Sender {
     /// Sends the next update, which is `update`.
     #[inline]
     pub fn send(&mut self, update: &Update, pool: &mut Pool, host: &mut Host) -> Frame {
+        if let Some(line) = self.source.ahead(AHEAD).and_then(|worker| self.builder.line(worker)) {
+            prefetch(line);
+        }
         let buffer = pool.take();
         let bytes = &mut pool.bytes_mut(buffer)[..update.bytes as usize];
         self.builder.next(self.source.as_mut(), update, 0, bytes);

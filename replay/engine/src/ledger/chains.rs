@@ -1,5 +1,6 @@
 //! Packets under way and the members of each: what travels as one ends as one.
 
+use pktgen_core::prefetch;
 use pktgen_core::record::{Action, Book, PacketId, Reason};
 
 use super::fates::Fate;
@@ -89,6 +90,14 @@ impl Chains {
         });
         let group = Group { first: member, last: member, place, count: 1, elements, broken: false };
         (place, self.groups.insert(packet, group))
+    }
+
+    /// Fetches the place where a worker's packets are known by name; the packets if it is `near`.
+    #[inline]
+    pub(super) fn fetch(&self, worker: u32, near: bool) {
+        if let Some(ring) = self.groups.ring(worker) {
+            if near { prefetch(ring.as_slice()) } else { prefetch(ring) }
+        }
     }
 
     /// Most packets that were under way at once.

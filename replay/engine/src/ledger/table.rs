@@ -39,6 +39,12 @@ impl<T: Copy> Table<T> {
         }
     }
 
+    /// The ring of a worker: where it is, and its slots.
+    #[inline]
+    pub(super) fn ring(&self, worker: u32) -> Option<&Vec<Option<(PacketId, T)>>> {
+        self.rings.get(worker as usize)
+    }
+
     /// Changes what is known of `packet`, if anything is.
     #[inline]
     pub(super) fn set(&mut self, packet: PacketId, value: T) {

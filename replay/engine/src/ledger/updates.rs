@@ -49,6 +49,11 @@ impl Updates {
     }
 
     #[inline]
+    pub(super) fn fetch(&self, worker: u32, near: bool) {
+        self.chains.fetch(worker, near);
+    }
+
+    #[inline]
     pub(super) fn sent(&mut self, packet: PacketId, gradients: &[u8], counts: &mut FateCounts) {
         let (numbers, _) = gradients.as_chunks::<4>();
         let (place, fresh) = self.chains.open(packet, numbers.len().min(self.stride) as u16);

@@ -5,14 +5,67 @@ use pktgen_core::time::Time;
 /// No cluster.
 const NONE: u32 = u32::MAX;
 
+/// Places of clusters: open addressing with linear probing, at most half full. An entry is one word: cluster, place.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    entries: Vec<u32>,
+    used: usize,
+}
+
+impl Seen {
+    /// The place of a cluster.
+    #[inline]
+    fn get(&self, cluster: u16) -> Option<u16> {
+        let mut at = self.first(cluster);
+        loop {
+            let entry = *self.entries.get(at)?;
+            if entry == NONE {
+                return None;
+            }
+            if (entry >> 16) as u16 == cluster {
+                return Some(entry as u16);
+            }
+            at = (at + 1) & (self.entries.len() - 1);
+        }
+    }
+
+    /// Where the search for a cluster begins: neighbours and multiples of powers of two are spread alike.
+    #[inline]
+    fn first(&self, cluster: u16) -> usize {
+        let spread = usize::from(cluster.wrapping_mul(0x9e37));
+        spread * self.entries.len() >> 16
+    }
+
+    /// Puts in a cluster that is not there.
+    #[cold]
+    fn insert(&mut self, cluster: u16, place: u16) {
+        if 2 * (self.used + 1) > self.entries.len() {
+            let larger = vec![NONE; (2 * self.entries.len()).max(16)];
+            let old = std::mem::replace(&mut self.entries, larger);
+            old.into_iter().filter(|entry| *entry != NONE).for_each(|entry| self.put(entry));
+        }
+        self.put(u32::from(cluster) << 16 | u32::from(place));
+        self.used += 1;
+    }
+
+    fn put(&mut self, entry: u32) {
+        let mut at = self.first((entry >> 16) as u16);
+        while self.entries[at] != NONE {
+            at = (at + 1) & (self.entries.len() - 1);
+        }
+        self.entries[at] = entry;
+    }
+}
+
 /// Counts clusters with an arrival in the last `window`: a list ordered by latest arrival, threaded
 /// through an array, so that arrivals and expiries cost a few writes. The array has the clusters that were seen here, in the order in
-/// which they were: in a large network a device sees few.
+/// which they were: in a large network a device sees few of them, and what it keeps fits a few cache lines.
 #[derive(Debug, Clone)]
 pub struct Activity {
     window: Time,
-    /// By cluster: one more than its place among those seen, or 0.
-    seen: Vec<u32>,
+    /// Clusters that may be seen are below this.
+    clusters: usize,
+    seen: Seen,
     nodes: Vec<Node>,
     oldest: u32,
     newest: u32,
@@ -30,24 +83,28 @@ struct Node {
 impl Activity {
     /// For clusters below `clusters`.
     pub fn new(clusters: usize, window: Time) -> Self {
-        Activity { window, seen: vec![0; clusters], nodes: Vec::new(), oldest: NONE, newest: NONE, active: 0 }
+        Activity { window, clusters, seen: Seen::default(), nodes: Vec::new(), oldest: NONE, newest: NONE, active: 0 }
     }
 
     /// The place of a cluster among those seen, if it was.
     #[inline]
     pub fn place(&self, cluster: u16) -> Option<usize> {
-        (*self.seen.get(usize::from(cluster))? as usize).checked_sub(1)
+        self.seen.get(cluster).map(usize::from)
     }
 
     /// The place of a cluster, which is the next one if it was not seen; none if there is no such cluster.
     #[inline]
     fn enter(&mut self, cluster: u16) -> Option<u32> {
-        let seen = self.seen.get_mut(usize::from(cluster))?;
-        if *seen == 0 {
-            self.nodes.push(Node { last: 0, older: NONE, newer: NONE, listed: false });
-            *seen = self.nodes.len() as u32;
+        if let Some(place) = self.seen.get(cluster) {
+            return Some(place.into());
         }
-        Some(*seen - 1)
+        if usize::from(cluster) >= self.clusters {
+            return None;
+        }
+        let place = self.nodes.len() as u16;
+        self.nodes.push(Node { last: 0, older: NONE, newer: NONE, listed: false });
+        self.seen.insert(cluster, place);
+        Some(place.into())
     }
 
     /// An update of `cluster` arrived at `t`; its place among those seen, or none if there is no such cluster.
@@ -99,6 +156,20 @@ impl Activity {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn clusters_at_any_distance_are_found() {
+        for stride in [1u16, 2, 16, 64, 256, 4096, 4369] {
+            let mut seen = Seen::default();
+            for (cluster, place) in (0..u16::MAX).step_by(stride.into()).zip(0u16..) {
+                assert_eq!(seen.get(cluster), None);
+                seen.insert(cluster, place);
+            }
+            for (cluster, place) in (0..u16::MAX).step_by(stride.into()).zip(0u16..) {
+                assert_eq!(seen.get(cluster), Some(place), "{stride}");
+            }
+        }
+    }
 
     proptest! {
         #[test]

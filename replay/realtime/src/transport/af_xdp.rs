@@ -13,9 +13,9 @@
 //! socket and its rings before the UMEM.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
+use super::AHEAD;
 use super::bpf::{Attach, host_error};
 use super::link::Interface;
-use super::prefetch::{AHEAD, prefetch};
 use super::redirect::Redirect;
 use super::stall::{Card, Stall};
 use super::xsk;
@@ -26,7 +26,7 @@ use afxdp::socket::{SocketError, XdpSocket, XdpSocketBuilder};
 use afxdp::umem::{FrameSize, UmemCfgBuilder};
 use afxdp::{Packet, RingConfigBuilder, Umem, WakableRings, nic::NicIndex};
 use pktgen_core::registry::Named;
-use pktgen_core::{Error, Result};
+use pktgen_core::{Error, Result, prefetch};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;

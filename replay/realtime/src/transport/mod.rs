@@ -24,7 +24,6 @@ mod packet_ring;
 mod packet_socket;
 mod pcap;
 mod plan;
-mod prefetch;
 mod queues;
 mod receive_batch;
 mod redirect;
@@ -59,6 +58,9 @@ pub use queues::Ports;
 pub(crate) use queues::to_send as queues_to_send;
 pub use sink::Sink;
 pub use stamps::Stamps;
+
+/// Frames between the one that is copied and the one whose memory is fetched: frames of a trace are always cold.
+const AHEAD: usize = 2;
 
 /// Gives the binary all capabilities that transports need. `setcap` replaces what there was, so they are always given together.
 pub const SETCAP: &str = "run as root, or once: sudo setcap \

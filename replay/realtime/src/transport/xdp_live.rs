@@ -10,18 +10,18 @@
 //! namespace goes with the process.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
+use super::AHEAD;
 use super::af_xdp::{self, takes_redirected};
 use super::bpf::{Attach, BpfLink, BpfProgram, Map, Memory, host_error};
 use super::insn::*;
 use super::link::Interface;
-use super::prefetch::{AHEAD, prefetch};
 use super::stall::{Card, Stall};
 use super::{
     Arrival, AttachedFrames, Capabilities, End, Found, Ports, Submitted, Transport, TransportPlan, Wire, WireCounters,
 };
 use crate::clock::Stopwatch;
 use pktgen_core::registry::Named;
-use pktgen_core::{Error, Result};
+use pktgen_core::{Error, Result, prefetch};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,0 +1,64 @@
+//! Memory that is fetched before it is needed: a large network is in no cache, and what is touched next is known.
+
+use pktgen_core::prefetch;
+
+use super::{Line, Place, Simulation, Slot};
+use crate::endpoint::Outgoing;
+use crate::ledger::Ledger;
+
+/// Frames between one that leaves and one whose worker's memory is fetched, and what that points to.
+const FAR: usize = 6;
+const NEAR: usize = 3;
+/// Of the events behind the next ones, one of so many is looked at each time.
+const QUARTERS: usize = 4;
+
+/// Fetches what is touched for frames that leave soon.
+#[inline(never)]
+pub(super) fn senders(soon: &[Outgoing], places: &[Place], lines: &[Line], ledger: &Ledger) {
+    if let Some(far) = soon.get(FAR) {
+        prefetch(&places[far.node as usize]);
+        ledger.fetch(far.frame.worker, false);
+    }
+    if let Some(near) = soon.get(NEAR) {
+        ledger.fetch(near.frame.worker, true);
+        if let Place::Host(uplink) = &places[near.node as usize] {
+            prefetch(&lines[uplink.link as usize]);
+        }
+    }
+    if let Some(next) = soon.first()
+        && let Place::Host(uplink) = &places[next.node as usize]
+    {
+        prefetch(lines[uplink.link as usize].frames.as_slices().0);
+    }
+}
+
+/// Fetches what is touched by events that are near: what the next ones act on, and the nodes of a quarter of those behind them, which `turn` chooses.
+#[inline(never)]
+pub(super) fn events(simulation: &Simulation, turn: u64) {
+    let Simulation { calendar, slots, lines, places, pool, .. } = simulation;
+    let [next, later] = calendar.soon();
+    for (_, slot) in next {
+        match slots[*slot as usize] {
+            Slot::Port { node, port } => {
+                if let Place::Device(device) = &places[node as usize] {
+                    prefetch(&device.ports[usize::from(port)]);
+                }
+            }
+            Slot::Arrival { link } => {
+                let line = &lines[link as usize];
+                if let (Place::Device(device), Some(frame)) = (&places[line.to as usize], line.frames.front()) {
+                    prefetch(pool.frame(frame));
+                    prefetch(&**device);
+                }
+            }
+            _ => {}
+        }
+    }
+    for (_, slot) in later.iter().skip(turn as usize % QUARTERS).step_by(QUARTERS) {
+        match slots[*slot as usize] {
+            Slot::Port { node, .. } => prefetch(&places[node as usize]),
+            Slot::Arrival { link } => prefetch(&places[lines[link as usize].to as usize]),
+            _ => {}
+        }
+    }
+}
