@@ -58,5 +58,9 @@ fn output(plan: &Plan) -> Result<Option<Link>> {
 /// Addresses on the wire, with those of strangers.
 pub(crate) fn strangers(outer: Option<&Outer>) -> Option<Arc<Outer>> {
     let own = outer?;
-    Some(Arc::new(Outer { addresses: own.addresses.clone().with_strangers(STRANGERS), format: own.format }))
+    Some(Arc::new(Outer {
+        addresses: own.addresses.clone().with_strangers(STRANGERS),
+        format: own.format,
+        sees_tags: own.sees_tags,
+    }))
 }

@@ -193,7 +193,7 @@ fn try_once(
     };
     let verdict = match ended {
         Ok(()) => None,
-        Err(ProbeStop::Breach(breach)) => Some((ClauseVerdict::Failed, breach.to_string())),
+        Err(ProbeStop::Breach(breach)) => Some((ClauseVerdict::Failed, bench.on_cables(breach).to_string())),
         Err(ProbeStop::Undecidable(why)) => Some((ClauseVerdict::NotDecidable, why)),
         Err(ProbeStop::Bench(error)) => return Err(error),
     };

@@ -12,13 +12,14 @@ use pktgen_core::config::{Document, Value};
 use pktgen_core::seed::Seed;
 use pktgen_core::time::{MS, NS, Time, US};
 use pktgen_core::{Error, Result};
-use pktgen_engine::clause::{EachFrame, LONGER, ProbeBench, ProbeFrame, ProbeGround, ProbeWitness};
+use pktgen_engine::clause::{ClauseBreach, EachFrame, LONGER, ProbeBench, ProbeFrame, ProbeGround, ProbeWitness};
 use pktgen_realtime::clock::RunClock;
 use pktgen_realtime::launch::LaunchedDevice;
 use pktgen_realtime::plan::Plan;
 use pktgen_realtime::transport::middleware::{Outer, Site, wrap};
 use pktgen_realtime::transport::{End, Ports, Stamps, TransportPlan, Wire};
 use pktgen_wire::device::GROWTH_MAX;
+use pktgen_wire::wire::frame::{SERVER_IP, group_of, mac_of, source_ip, target_ip, worker_of};
 
 use crate::ground::{strangers, wired};
 use crate::settings::CertifySettings;
@@ -69,6 +70,19 @@ pub struct WireBench<'a> {
     looked: Vec<(Time, bool)>,
     /// Frames that were lost before the first probe.
     lost_before: u64,
+    /// Room for a frame with an address that the profile does not have.
+    room: Vec<u8>,
+}
+
+/// A frame that middleware left as it was on the cable, because one of its addresses is not of this run, with ours in place of the others.
+fn readable<'a>(bytes: &'a [u8], outer: &Outer, end: End, room: &'a mut Vec<u8>) -> &'a [u8] {
+    let is_ours =
+        |ip| ip == SERVER_IP || group_of(ip).is_some() || worker_of(ip, outer.addresses.workers.len()).is_some();
+    if is_ours(source_ip(bytes)) && is_ours(target_ip(bytes)) {
+        return bytes;
+    }
+    room.resize(bytes.len(), 0);
+    outer.translator(end).inward_odd(bytes, room).map_or(bytes, |len| &room[..len])
 }
 
 impl<'a> WireBench<'a> {
@@ -113,6 +127,7 @@ impl<'a> WireBench<'a> {
             clock,
             looked: Vec::new(),
             lost_before: 0,
+            room: Vec::new(),
         };
         bench.begin()?;
         Ok((bench, ground))
@@ -156,6 +171,7 @@ impl<'a> WireBench<'a> {
     fn take(&mut self, as_found: bool, each: EachFrame) -> Result<usize> {
         let (mut found, begun) = (0, self.clock.now());
         let (clock, is_kernels) = (&self.clock, self.transport.stamps != Stamps::Card);
+        let (outer, room) = (self.outer.as_deref(), &mut self.room);
         for (port, (wire, looked)) in self.wires.iter_mut().zip(&mut self.looked).enumerate() {
             let (floor, is_first) = (looked.0, !looked.1);
             let otherwise = if is_first { floor } else { begun };
@@ -167,10 +183,13 @@ impl<'a> WireBench<'a> {
                     None if as_found => *now.get_or_insert_with(|| clock.now()),
                     None => otherwise,
                 };
-                let kind = arrival.bytes.get(TYPE);
-                if kind == Some(&IPV4[..]) && !arrival.lost {
+                let bytes = match (outer, [End::Workers, End::Server].get(port)) {
+                    (Some(outer), Some(end)) => readable(arrival.bytes, outer, *end, room),
+                    _ => arrival.bytes,
+                };
+                if bytes.get(TYPE) == Some(&IPV4[..]) && !arrival.lost {
                     found += 1;
-                    each(t, port as u16, arrival.bytes);
+                    each(t, port as u16, bytes);
                 }
             })?;
             // Behind a full burst more may have been there.
@@ -196,6 +215,15 @@ impl ProbeWitness for WireBench<'_> {
         device.into_counts()
     }
 
+    fn on_cables(&self, breach: ClauseBreach) -> ClauseBreach {
+        let Some(outer) = &self.outer else { return breach };
+        let translator = outer.translator(End::Workers);
+        let (is_port, comes) = (breach.what.contains("port"), breach.what.contains("source"));
+        let outside = |text: &str| translator.outer_text(text, is_port, comes).unwrap_or_else(|| text.to_owned());
+        let (expected, observed) = (outside(&breach.expected), outside(&breach.observed));
+        ClauseBreach { expected, observed, ..breach }
+    }
+
     fn on_cable(&self, frame: &ProbeFrame) -> Option<Vec<u8>> {
         let end = [End::Workers, End::Server].get(usize::from(frame.port))?;
         let translator = self.outer.as_ref()?.translator(if frame.inward { *end } else { end.opposite() });
@@ -205,6 +233,13 @@ impl ProbeWitness for WireBench<'_> {
             Some(len) => len,
         };
         room.truncate(len);
+        // An Ethernet address that is not that of its host was the same on the cable.
+        let [from, to] = [source_ip(&frame.bytes), target_ip(&frame.bytes)];
+        for (at, ip) in [(0, to), (6, from)].into_iter().filter(|_| from != 0) {
+            if let Some(address) = frame.bytes.get(at..at + 6).filter(|address| **address != mac_of(ip)) {
+                room[at..at + 6].copy_from_slice(address);
+            }
+        }
         Some(room)
     }
 }

@@ -8,6 +8,7 @@
 use crate::wire::FormatFacts;
 use crate::wire::frame::{HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, worker_ip, worker_of};
 
+use super::Mac;
 use super::addressing::{Addresses, CableEnd, Hop, Station};
 
 /// By how many bytes a frame may grow.
@@ -39,6 +40,8 @@ pub struct Translator {
     port: Change,
     /// Writes the checksum that ends a frame and covers its addresses, where there is one.
     seal: Option<fn(&mut [u8])>,
+    /// A frame that arrives without a tag had none on the cable.
+    sees_tags: bool,
 }
 
 impl Translator {
@@ -64,7 +67,13 @@ impl Translator {
             worker_port: own.map(|own| own.0).zip(addresses.worker_port),
             port: own.map(|own| own.1).zip(addresses.port),
             seal: format.seal,
+            sees_tags: false,
         }
+    }
+
+    /// For a transport that shows the tags of frames, also where a card or the kernel took them out (`sees_tags`).
+    pub fn seeing_tags(self, sees_tags: bool) -> Self {
+        Translator { sees_tags, ..self }
     }
 
     /// By how many bytes a frame grows on its way out.
@@ -130,29 +139,67 @@ impl Translator {
     /// address that is not that of its host stays as it is.
     #[inline]
     pub fn inward(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
+        let (skip, (src, dst)) = self.untagged(frame)?;
+        self.write_inward(frame, skip, (self.inside(src)?, self.inside(dst)?), out)
+    }
+
+    /// The same of a frame with an address that is not of this run: that address stays, all others become ours, so that who looks at the
+    /// frame finds what is wrong in it and nothing else. None if the address could be taken for one of ours.
+    pub fn inward_odd(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
+        let (skip, (src, dst)) = self.untagged(frame)?;
+        let or_itself = |ip| self.inside(ip).or_else(|| Some(ip).filter(|ip| self.outside(*ip).is_none()));
+        self.write_inward(frame, skip, (or_itself(src)?, or_itself(dst)?), out)
+    }
+
+    /// How many bytes of tag a frame of the run's VLAN has, and its addresses.
+    #[inline]
+    fn untagged(&self, frame: &[u8]) -> Option<(usize, (Ip, Ip))> {
         // A card may have taken the tag off; one with another number is another network's.
         let tagged = frame.get(12..14)? == TAG_TYPE;
-        let id = if tagged { u16::from_be_bytes([*frame.get(14)?, *frame.get(15)?]) & 0xfff } else { self.vlan };
-        if id != self.vlan {
-            return None;
-        }
+        let id = match tagged {
+            true => u16::from_be_bytes([*frame.get(14)?, *frame.get(15)?]) & 0xfff,
+            false if self.sees_tags => 0,
+            false => self.vlan,
+        };
         let skip = if tagged { TAG } else { 0 };
-        let (src, dst) = addresses(frame, skip)?;
-        let (from, to) = (self.inside(src)?, self.inside(dst)?);
+        (id == self.vlan).then_some((skip, addresses(frame, skip)?))
+    }
+
+    #[inline]
+    fn write_inward(&self, frame: &[u8], skip: usize, (from, to): (Ip, Ip), out: &mut [u8]) -> Option<usize> {
         let len = frame.len() - skip;
         let out = out.get_mut(..len)?;
         out[12..].copy_from_slice(&frame[12 + skip..]);
-        let stations = [self.outside(to)?, self.outside(from)?].map(|own| own.mac.0);
         let hops = [self.from_hop, self.to_hop];
         for (i, ip) in [to, from].into_iter().enumerate() {
-            let own = frame[6 * i..6 * i + 6] == hops[i].unwrap_or(stations[i]);
-            let address = if own { &mac_of(ip)[..] } else { &frame[6 * i..6 * i + 6] };
-            out[6 * i..6 * i + 6].copy_from_slice(address);
+            let on_cable = &frame[6 * i..6 * i + 6];
+            let own = self.outside(ip).is_some_and(|station| on_cable == hops[i].unwrap_or(station.mac.0));
+            let ours = mac_of(ip);
+            out[6 * i..6 * i + 6].copy_from_slice(if own { &ours } else { on_cable });
         }
         let turned = |pair: Change| pair.map(|(ours, theirs)| (theirs, ours));
         let (worker, peer) = (turned(self.worker_port), turned(self.port));
-        exchange(out, (from, to), if from == SERVER_IP { [peer, worker] } else { [worker, peer] });
+        let goes_down = from == SERVER_IP || to != SERVER_IP && self.outside(from).is_none();
+        exchange(out, (from, to), if goes_down { [peer, worker] } else { [worker, peer] });
         Some(len)
+    }
+
+    /// An address or, if it `is_port`, a port of ours as text, as the profile has it; None if it is none of this run. The far end of a
+    /// cable is the next hop, where there is one: what comes from there (`comes`) has its Ethernet address.
+    pub fn outer_text(&self, text: &str, is_port: bool, comes: bool) -> Option<String> {
+        if is_port {
+            let own: u16 = text.parse().ok()?;
+            let pair = [self.port, self.worker_port].into_iter().flatten().find(|(ours, _)| *ours == own)?;
+            return Some(pair.1.to_string());
+        }
+        if let Ok(ip) = text.parse::<std::net::Ipv4Addr>() {
+            return Some(std::net::Ipv4Addr::from(self.outside(ip.into())?.ip.0).to_string());
+        }
+        let digits: String = text.chars().filter(|c| *c != ':').collect();
+        let mac = u64::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 12)?.to_be_bytes();
+        let ours = self.back.iter().map(|(_, ours)| *ours).find(|ip| mac_of(*ip) == mac[2..])?;
+        let hop = if comes { self.to_hop } else { self.from_hop };
+        Some(Mac(hop.unwrap_or(self.outside(ours)?.mac.0)).to_string())
     }
 }
 
@@ -169,6 +216,7 @@ fn addresses(frame: &[u8], skip: usize) -> Option<(Ip, Ip)> {
 
 /// Puts addresses and ports into a frame without a tag, whose Ethernet addresses do not count, and corrects its checksums.
 fn exchange(frame: &mut [u8], (src, dst): (Ip, Ip), ports: [Change; 2]) {
+    let unfinished = frame[40..42] == pseudo_sum(frame);
     // What changes: the sum of ~old + new over 16-bit words.
     let mut ip = 0u32;
     for (at, new) in [(26, src), (30, dst)] {
@@ -185,13 +233,27 @@ fn exchange(frame: &mut [u8], (src, dst): (Ip, Ip), ports: [Change; 2]) {
         }
     }
     correct(frame, 24, ip);
-    if frame[40..42] != [0, 0] {
+    if unfinished {
+        // Left to an interface that did not finish it: it stays what it is, the sum of the addresses and the length.
+        let sum = pseudo_sum(frame);
+        frame[40..42].copy_from_slice(&sum);
+    } else if frame[40..42] != [0, 0] {
         correct(frame, 40, udp);
         // 0 would mean "no checksum".
         if frame[40..42] == [0, 0] {
             frame[40..42].copy_from_slice(&[0xff, 0xff]);
         }
     }
+}
+
+/// The sum of UDP's pseudo header, which a kernel writes where it leaves the checksum to an interface.
+fn pseudo_sum(frame: &[u8]) -> [u8; 2] {
+    let words = [26, 28, 30, 32, 38].map(|at| u32::from(u16::from_be_bytes([frame[at], frame[at + 1]])));
+    let mut sum = words.iter().sum::<u32>() + 17;
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    (sum as u16).to_be_bytes()
 }
 
 /// Replaces a word; what that adds to ~checksum.

@@ -150,3 +150,88 @@ fn other_networks_frames_and_fragments_are_left_alone() {
     Template::new((worker_ip(1), 1), (SERVER_IP, 2), 60).emit(&mut frame);
     assert_eq!(translator.outward(&frame, &mut wire), None, "there is no worker 1");
 }
+
+/// A worker of 172.30.0.1 and a server of 172.30.9.9, with VLAN 7 and a port of their own.
+fn own_addresses() -> Addresses {
+    Addresses {
+        workers: vec![station(0xac1e_0001, 0x0a00_0000_0001)],
+        groups: vec![station(0xef01_0101, 0x0100_5e01_0101)],
+        server: Some(station(0xac1e_0909, 0x0a00_0000_0009)),
+        device: None,
+        to_device: false,
+        hop: Hop::Direct,
+        vlan: 7,
+        worker_port: Some(7001),
+        port: Some(7000),
+    }
+}
+
+#[test]
+fn one_address_that_is_not_of_this_run_leaves_the_others_readable() {
+    let translator = Translator::new(&own_addresses(), &FACTS[0], CableEnd::Server);
+    let (mut frame, mut wire, mut back) = (vec![0; 60], [0; 64], [0; 64]);
+    Template::new((worker_ip(0), 48_501), (SERVER_IP, 48_500), 60).emit(&mut frame);
+    set_udp_checksum(&mut frame);
+    assert_eq!(Translator::new(&own_addresses(), &FACTS[0], CableEnd::DeviceUp).outward(&frame, &mut wire), Some(64));
+    // Another destination, and its checksums.
+    let mut odd = wire;
+    let mut bare = [&odd[..12], &odd[16..]].concat();
+    bare[30..34].copy_from_slice(&[172, 30, 9, 8]);
+    crate::wire::frame::set_ip_checksum(&mut bare);
+    set_udp_checksum(&mut bare);
+    odd[16..].copy_from_slice(&bare[12..]);
+    assert_eq!(translator.inward(&odd, &mut back), None);
+    assert_eq!(translator.inward_odd(&odd, &mut back), Some(60));
+    checksums_are_right(&back[..60]);
+    assert_eq!((&back[6..12], &back[26..30]), (&frame[6..12], &frame[26..30]));
+    assert_eq!((&back[30..34], &back[34..38]), (&[172, 30, 9, 8][..], &frame[34..38]));
+    // Ours on the cable would be mistaken.
+    bare[30..34].copy_from_slice(&worker_ip(0).to_be_bytes());
+    odd[16..].copy_from_slice(&bare[12..]);
+    assert_eq!(translator.inward_odd(&odd, &mut back), None);
+}
+
+#[test]
+fn unfinished_checksums_stay_unfinished() {
+    use crate::wire::frame::{Checksums, checksums};
+    let translator = Translator::new(&own_addresses(), &FACTS[0], CableEnd::DeviceUp);
+    let back = Translator::new(&own_addresses(), &FACTS[0], CableEnd::Server);
+    let mut frame = vec![0; 60];
+    Template::new((worker_ip(0), 48_501), (SERVER_IP, 48_500), 60).emit(&mut frame);
+    let sum = pseudo_sum(&frame);
+    frame[40..42].copy_from_slice(&sum);
+    assert_eq!(checksums(&frame), Checksums::Unfinished);
+    let (mut wire, mut again) = ([0; 64], [0; 64]);
+    translator.outward(&frame, &mut wire).expect("of this run");
+    assert_eq!(checksums(&wire), Checksums::Unfinished);
+    back.inward(&wire, &mut again).expect("of this run");
+    assert_eq!(&again[..60], &frame[..]);
+}
+
+#[test]
+fn where_tags_are_seen_a_missing_one_is_missing() {
+    let translator = Translator::new(&own_addresses(), &FACTS[0], CableEnd::DeviceUp);
+    let mut frame = vec![0; 60];
+    Template::new((worker_ip(0), 48_501), (SERVER_IP, 48_500), 60).emit(&mut frame);
+    let (mut wire, mut back) = ([0; 64], [0; 64]);
+    translator.outward(&frame, &mut wire).expect("of this run");
+    let bare = [&wire[..12], &wire[16..]].concat();
+    let server = Translator::new(&own_addresses(), &FACTS[0], CableEnd::Server);
+    for (sees, of_bare) in [(false, Some(60)), (true, None)] {
+        let server = server.clone().seeing_tags(sees);
+        assert_eq!((server.inward(&bare, &mut back), server.inward(&wire, &mut back)), (of_bare, Some(60)));
+    }
+}
+
+#[test]
+fn what_is_said_of_our_addresses_is_said_of_the_profiles() {
+    let translator = Translator::new(&own_addresses(), &FACTS[0], CableEnd::Workers);
+    let text = |text: &str, is_port| translator.outer_text(text, is_port, false);
+    assert_eq!(text("10.0.0.1", false).as_deref(), Some("172.30.0.1"));
+    assert_eq!(text("02:00:0a:00:00:01", false).as_deref(), Some("0a:00:00:00:00:01"));
+    assert_eq!(text("02000a000001", false).as_deref(), Some("0a:00:00:00:00:01"));
+    assert_eq!((text("48500", true).as_deref(), text("48500", false)), (Some("7000"), None));
+    for unknown in ["10.0.0.2", "172.30.0.1", "a frame of 60 bytes", "02:00:0a:00:00:09", ""] {
+        assert_eq!(text(unknown, false), None, "{unknown}");
+    }
+}

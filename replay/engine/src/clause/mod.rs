@@ -176,6 +176,11 @@ pub trait ProbeWitness {
         None
     }
 
+    /// What a device did wrong, with addresses as they are on its cables.
+    fn on_cables(&self, breach: ClauseBreach) -> ClauseBreach {
+        breach
+    }
+
     /// A frame as it was on the cable, if it was another there.
     fn on_cable(&self, _frame: &ProbeFrame) -> Option<Vec<u8>> {
         None

@@ -31,6 +31,7 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     stamps_received: true,
     stamps_sent: true,
     privileged: true,
+    sees_tags: true,
     ..Capabilities::CABLES
 };
 
@@ -384,6 +385,9 @@ fn open_calls(
     let buffer = socket::set_buffer(socket.as_fd(), SocketBuffer::Receive, RECEIVE_BUFFER)
         .map_err(io("set up the buffer of"))?;
     options.stamps.ask(socket.as_fd()).map_err(io("ask for stamps of"))?;
+    // The kernel takes VLAN tags out of frames, and says here what they were.
+    socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_AUXDATA, 1i32)
+        .map_err(io("ask for VLAN tags of"))?;
     bind(&socket, interface, found, group)?;
     if options.promiscuous {
         open::listen_to_all(&socket, found.index).map_err(io("switch to promiscuous mode"))?;
@@ -445,9 +449,9 @@ impl Wire for AfPacket {
             Receiver::Calls(batch, socket) => match batch.receive(socket, most) {
                 Ok(count) => {
                     for slot in 0..count {
-                        let (stamp_ns, _) = batch.notes(slot);
-                        let (_, bytes, len) = batch.datagram(slot);
-                        each(Arrival { bytes, len, stamp_ns, lost: false });
+                        let notice = batch.notice(slot);
+                        let (bytes, len) = batch.whole(slot, &notice);
+                        each(Arrival { bytes, len, stamp_ns: notice.stamp_ns, lost: false });
                     }
                     count
                 }

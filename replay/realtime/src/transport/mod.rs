@@ -95,6 +95,8 @@ pub struct Capabilities {
     pub heads: bool,
     /// Both ends of its cables are in this process.
     pub in_process: bool,
+    /// VLAN tags are seen, also those that the kernel or the card took out of a frame.
+    pub sees_tags: bool,
 }
 
 impl Capabilities {
@@ -113,6 +115,7 @@ impl Capabilities {
         privileged: false,
         heads: true,
         in_process: false,
+        sees_tags: false,
     };
 }
 

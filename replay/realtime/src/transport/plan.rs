@@ -254,9 +254,9 @@ impl TransportPlan {
             middleware: MiddlewarePlan::default(),
             faults: None,
             dialect,
-            outer: addresses
-                .zip(on_wire)
-                .map(|(addresses, format)| Arc::new(Outer { addresses, format: format.facts() })),
+            outer: addresses.zip(on_wire).map(|(addresses, format)| {
+                Arc::new(Outer { addresses, format: format.facts(), sees_tags: kind.capabilities().sees_tags })
+            }),
             lockstep: None,
         }
     }

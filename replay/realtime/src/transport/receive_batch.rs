@@ -10,10 +10,25 @@ use pktgen_wire::wire::frame::HEAD;
 use super::socket::BATCH;
 use super::stamps::{Notes, Stamps};
 
-/// Room for the control messages of a datagram: stamps (64 bytes with their header) and a count (24).
+/// Room for the control messages of a datagram: stamps (64 bytes with their header), a count (24), and what a packet socket says (40).
 #[repr(align(8))]
 #[derive(Clone, Copy)]
-struct Room([u8; 96]);
+struct Room([u8; 136]);
+
+/// Ethernet's addresses, and the bytes of a VLAN tag behind them.
+const ADDRESSES: usize = 12;
+const TAG: usize = 4;
+
+/// What the kernel says of a datagram.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Notice {
+    /// When it arrived, if it was stamped.
+    pub(super) stamp_ns: Option<u64>,
+    /// How many were dropped before it, if any.
+    pub(super) drops: Option<u32>,
+    /// The VLAN tag that the kernel or the card took out of it.
+    tag: Option<[u8; TAG]>,
+}
 
 /// Buffers and message headers for `recvmmsg`, made once and used for every call.
 pub(super) struct ReceiveBatch {
@@ -42,7 +57,7 @@ impl ReceiveBatch {
             frames: vec![0; stride * BATCH].into_boxed_slice(),
             stride,
             payload_max,
-            notes: Box::new([Room([0; 96]); BATCH]),
+            notes: Box::new([Room([0; 136]); BATCH]),
             stamps,
             pieces: Box::new([piece; BATCH]),
             messages: Box::new([message; BATCH]),
@@ -70,20 +85,37 @@ impl ReceiveBatch {
         if taken < 0 { Err(io::Error::last_os_error()) } else { Ok(taken as usize) }
     }
 
-    /// When the datagram arrived, if it was stamped, and how many were dropped before it, if any.
-    pub(super) fn notes(&self, slot: usize) -> (Option<u64>, Option<u32>) {
+    /// What the kernel says of the datagram.
+    pub(super) fn notice(&self, slot: usize) -> Notice {
         let len: usize = self.messages[slot].msg_hdr.msg_controllen as _;
-        let (mut stamp_ns, mut drops) = (None, None);
+        let mut notice = Notice::default();
         for (level, kind, content) in Notes(self.notes[slot].0.get(..len).unwrap_or(&[])) {
             match (level, kind) {
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => stamp_ns = self.stamps.read(content),
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => notice.stamp_ns = self.stamps.read(content),
                 (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
-                    drops = content.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
+                    notice.drops = content.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
                 }
+                (libc::SOL_PACKET, libc::PACKET_AUXDATA) => notice.tag = tag_of(content),
                 _ => {}
             }
         }
-        (stamp_ns, drops)
+        notice
+    }
+
+    /// What was kept of a frame, with the tag that was taken out of it, and its length on the wire.
+    pub(super) fn whole(&mut self, slot: usize, notice: &Notice) -> (&[u8], usize) {
+        let len = self.messages[slot].msg_len as usize;
+        let (start, kept) = (slot * self.stride + HEAD, len.min(self.payload_max));
+        match notice.tag.filter(|_| kept >= ADDRESSES) {
+            None => (&self.frames[start..][..kept], len),
+            Some(tag) => {
+                // The addresses move into the room for a head.
+                let before = start - TAG;
+                self.frames.copy_within(start..start + ADDRESSES, before);
+                self.frames[before + ADDRESSES..][..TAG].copy_from_slice(&tag);
+                (&self.frames[before..][..kept + TAG], len + TAG)
+            }
+        }
     }
 
     /// A datagram's head to be written, what was kept of it, and its length on the wire.
@@ -98,5 +130,55 @@ impl ReceiveBatch {
     pub(super) fn frame(&self, slot: usize) -> &[u8] {
         let len = self.messages[slot].msg_len as usize;
         &self.frames[slot * self.stride..][..HEAD + len.min(self.payload_max)]
+    }
+}
+
+/// The tag in a packet socket's own data, if there is one.
+fn tag_of(content: &[u8]) -> Option<[u8; TAG]> {
+    let word = |at: usize| Some(u16::from_ne_bytes(*content.get(at..)?.first_chunk()?));
+    let status = u32::from_ne_bytes(*content.get(mem::offset_of!(libc::tpacket_auxdata, tp_status)..)?.first_chunk()?);
+    if status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let kind = match status & libc::TP_STATUS_VLAN_TPID_VALID {
+        0 => libc::ETH_P_8021Q as u16,
+        _ => word(mem::offset_of!(libc::tpacket_auxdata, tp_vlan_tpid))?,
+    };
+    let number = word(mem::offset_of!(libc::tpacket_auxdata, tp_vlan_tci))?;
+    let (kind, number) = (kind.to_be_bytes(), number.to_be_bytes());
+    Some([kind[0], kind[1], number[0], number[1]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a kernel writes: status, lengths, offsets, tag, kind of tag.
+    fn auxdata(status: u32, tci: u16, kind: u16) -> Vec<u8> {
+        let words = [status, 128, 128].into_iter().flat_map(u32::to_ne_bytes);
+        words.chain([0, 14, tci, kind].into_iter().flat_map(u16::to_ne_bytes)).collect()
+    }
+
+    #[test]
+    fn tags_are_read_from_what_the_kernel_says() {
+        let both = libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
+        assert_eq!(tag_of(&auxdata(both, 0x60cd, 0x88a8)), Some([0x88, 0xa8, 0x60, 0xcd]));
+        assert_eq!(tag_of(&auxdata(libc::TP_STATUS_VLAN_VALID, 205, 0)), Some([0x81, 0x00, 0x00, 0xcd]));
+        assert_eq!(tag_of(&auxdata(0, 205, 0x8100)), None);
+        assert_eq!(tag_of(&auxdata(both, 205, 0x8100)[..17]), None);
+    }
+
+    #[test]
+    fn a_tag_is_put_back_behind_the_addresses() {
+        let mut batch = ReceiveBatch::new(60, Stamps::None);
+        for slot in [0, BATCH - 1] {
+            let frame: Vec<u8> = (0..60).collect();
+            batch.frames[slot * batch.stride + HEAD..][..60].copy_from_slice(&frame);
+            batch.messages[slot].msg_len = 70;
+            let tag = [0x81, 0x00, 0x00, 0xcd];
+            assert_eq!(batch.whole(slot, &Notice::default()), (&frame[..], 70));
+            let whole = [&frame[..12], &tag, &frame[12..]].concat();
+            assert_eq!(batch.whole(slot, &Notice { tag: Some(tag), ..Notice::default() }), (&whole[..], 74));
+        }
     }
 }

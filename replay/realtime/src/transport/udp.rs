@@ -354,14 +354,14 @@ impl Wire for Udp {
                 },
             };
             for slot in 0..taken {
-                let (stamp_ns, drops) = self.incoming.notes(slot);
-                if let Some(drops) = drops {
+                let notice = self.incoming.notice(slot);
+                if let Some(drops) = notice.drops {
                     self.saw_drops(drops);
                 }
                 let (head, payload, len) = self.incoming.datagram(slot);
                 if (self.heads)(payload, len, self.down, head) {
                     let bytes = self.incoming.frame(slot);
-                    each(Arrival { bytes, len: len + HEAD, stamp_ns, lost: false });
+                    each(Arrival { bytes, len: len + HEAD, stamp_ns: notice.stamp_ns, lost: false });
                     count += 1;
                 } else {
                     // Unrecognised: it arrived and no role saw it.

@@ -77,6 +77,31 @@ fn live_frames_carry_every_frame_in_order() {
     });
 }
 
+/// The kernel takes tags out of frames; what is received has them, as on the cable.
+#[test]
+fn packet_sockets_see_vlan_tags() {
+    in_namespace(module_path!(), "packet_sockets_see_vlan_tags", || {
+        cables(1500, "");
+        for case in [PACKET_CALLS, PACKET_BLOCKS] {
+            let Some(mut wires) = case.open(LARGEST) else { return };
+            let (from, to) = two(&mut wires, End::Workers, End::DeviceDown);
+            let mut plain = vec![0; 200];
+            fill(&mut plain, 1);
+            plain[12..14].copy_from_slice(&[0x08, 0x00]);
+            let tagged = [&plain[..12], &[0x81, 0x00, 0x60, 0xcd], &plain[12..]].concat();
+            let sent = [&plain[..], &tagged, &tagged, &plain];
+            send_all(from, &sent);
+            from.flush(1_000_000_000).expect("flushes");
+            let mut got = Vec::new();
+            eventually("all of them", || {
+                drain(to, &mut |bytes| got.push(bytes.to_vec()));
+                got.len() >= sent.len()
+            });
+            assert_eq!(got, sent.map(<[u8]>::to_vec), "{}", case.kind);
+        }
+    });
+}
+
 /// Places of an AF_XDP socket's ring, as its wire says.
 fn rx_ring(wire: &dyn Wire) -> Option<u64> {
     let mode = wire.mode();

@@ -58,6 +58,8 @@ pub struct Outer {
     pub addresses: Addresses,
     /// Of the wire format there.
     pub format: &'static FormatFacts,
+    /// The transport shows the tags of frames.
+    pub sees_tags: bool,
 }
 
 impl Outer {
@@ -69,7 +71,7 @@ impl Outer {
             End::DeviceUp => CableEnd::DeviceUp,
             End::Server => CableEnd::Server,
         };
-        Translator::new(&self.addresses, self.format, place)
+        Translator::new(&self.addresses, self.format, place).seeing_tags(self.sees_tags)
     }
 }
 
@@ -153,9 +155,10 @@ impl Filter for Readdressed {
         let [out, back] = self.strange;
         let misled = match self.misled {
             0 => String::new(),
-            frames => format!("; {frames} came to another Ethernet address than that of their host"),
+            frames => format!("; {frames} received frames have another Ethernet destination than their host's"),
         };
-        let text = format!("{out} frames left and {back} came with addresses that the profile has not{misled}");
+        let text =
+            format!("frames with addresses or a VLAN that are not in the profile: {out} sent, {back} received{misled}");
         vec![(format!("readdress.{}", self.end.name()), text)]
     }
 }

@@ -20,7 +20,7 @@ fn heads_with(more: &str) -> Arc<Outer> {
                 groups = \"239.9.0.0\"\nvlan = 77\nport = 7000\n";
     let profile = device::Profile::parse(&format!("{text}{more}"), "test", &pktgen_registry::all().protocols).unwrap();
     let addresses = profile.addressing.resolve(&Population::regular(1, 3)).unwrap();
-    Arc::new(Outer { addresses, format: pktgen_registry::all().protocols.formats[0].facts() })
+    Arc::new(Outer { addresses, format: pktgen_registry::all().protocols.formats[0].facts(), sees_tags: false })
 }
 
 fn update(worker: u32, len: usize) -> Vec<u8> {

@@ -45,7 +45,11 @@ fn wrappers_pass_every_method_on() {
             .addressing
             .resolve(&site.traffic.workers)
             .unwrap();
-        site.outer = Some(Arc::new(Outer { addresses, format: pktgen_registry::all().protocols.formats[0].facts() }));
+        site.outer = Some(Arc::new(Outer {
+            addresses,
+            format: pktgen_registry::all().protocols.formats[0].facts(),
+            sees_tags: false,
+        }));
         let mut section = Section::of("transport", &values(name));
         let layer = kind.read(&mut section, MS).unwrap().unwrap_or_else(|| panic!("{name} was not asked for"));
         site.dialect = layer.dialect(site.traffic.format, pktgen_registry::all().dialects).unwrap();
