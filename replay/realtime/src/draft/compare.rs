@@ -98,7 +98,8 @@ pub struct Compared {
     pub wrong: u64,
     /// Of these, copies of earlier packets.
     pub copies: u64,
-    /// Frames of the run that were passed over: not in the capture, or later ones came first.
+    /// Frames of the run that are not in the capture, or that came behind later ones. Of a run that a goal ends, only those before the
+    /// last one that is there; of a damaged file, those before the damage.
     pub passed_over: u64,
     /// The first that is wrong.
     pub first: Option<Wrong>,
@@ -118,6 +119,7 @@ pub fn compare(plan: Plan, capture: &Path, at: At) -> Result<Compared> {
         At::Workers => Vec::new(),
         At::Server => plan.spec.hardware.as_ref().map_or_else(Vec::new, |hardware| hardware.profile.rewrites.clone()),
     };
+    let has_goal = plan.spec.capture.goal.is_some();
     let mut expected = Expected::new(plan)?;
     let judge = Judge { rewrites, at, ours: expected.outward.ours, format: expected.outward.format };
     let mut compared = Compared::default();
@@ -134,6 +136,15 @@ pub fn compare(plan: Plan, capture: &Path, at: At) -> Result<Compared> {
         };
         compared.packets += 1;
         let number = compared.packets;
+        if packet.bytes.len() < packet.len as usize {
+            let (kept, len) = (packet.bytes.len(), packet.len);
+            return Err(Error::data(
+                capture,
+                format!(
+                    "packet {number} was cut to {kept} of {len} bytes; capture whole frames (pktgen capture --snap 65549, tcpdump -s 0)"
+                ),
+            ));
+        }
         // The probe before a run has the address of a worker.
         let waiting = if is_marked(packet.bytes) { None } else { expected.waiting(packet.bytes)? };
         let Some(waiting) = waiting else {
@@ -160,6 +171,9 @@ pub fn compare(plan: Plan, capture: &Path, at: At) -> Result<Compared> {
                 compared.first.get_or_insert(Wrong { packet: number, mistake });
             }
         }
+    }
+    if compared.damage.is_none() && !has_goal {
+        compared.passed_over += expected.rest();
     }
     Ok(compared)
 }
@@ -231,6 +245,18 @@ impl Expected {
             }
         }
         Ok(Some(self.waiting.entry(source).or_default()))
+    }
+
+    /// How many frames are left.
+    fn rest(&mut self) -> u64 {
+        let mut left = 0;
+        loop {
+            left += self.waiting.values_mut().map(|own| own.drain(..).len() as u64).sum::<u64>();
+            if self.over {
+                return left;
+            }
+            self.make();
+        }
     }
 
     /// The next frames.

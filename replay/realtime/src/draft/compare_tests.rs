@@ -37,6 +37,17 @@ fn judged(more: &str, at: At, frames: &[Vec<u8>]) -> Compared {
     compare(plan(more), &path, at).unwrap()
 }
 
+#[test]
+fn packets_that_were_cut_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.pcap");
+    let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcap)).unwrap();
+    writer.packet(0, 0, &frames("")[0][..128], 256).unwrap();
+    writer.finish().unwrap();
+    let why = compare(plan(""), &path, At::Workers).unwrap_err().to_string();
+    assert!(why.contains("packet 1 was cut to 128 of 256 bytes"), "{why}");
+}
+
 /// The field that is wrong in the first wrong packet.
 fn field(compared: &Compared) -> String {
     match &compared.first {
@@ -60,6 +71,11 @@ fn what_was_sent_is_right_in_every_form_and_gaps_are_counted() {
         let gaps = judged(form, At::Workers, &fewer);
         assert_eq!((gaps.right, gaps.wrong), (fewer.len() as u64, 0), "{form} {gaps:?}");
         assert!(gaps.passed_over > 20);
+        // What the capture ends before, and a worker of which nothing is there, are missing, too.
+        assert_eq!(judged(form, At::Workers, &all[..100]).passed_over, 140);
+        let source = source_of(&all[0]);
+        let others: Vec<_> = all.iter().filter(|frame| source_of(frame) != source).cloned().collect();
+        assert_eq!(judged(form, At::Workers, &others).passed_over, 40);
         // What nobody of the run sends is others'.
         let mut strange = all[0].clone();
         let at = if strange[12] == 0x81 { 30 } else { 26 };

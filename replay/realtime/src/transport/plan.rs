@@ -384,6 +384,12 @@ impl TransportPlan {
                  two names, the workers' and the device's"
             )));
         }
+        let mut named = names.iter().enumerate().filter(|(_, name)| !name.is_empty());
+        if let Some((_, twice)) = named.find(|(i, name)| names[..*i].contains(name)) {
+            return Err(Error::config(format!(
+                "transport.interfaces names \"{twice}\" for two ends; each end of a cable is an interface of its own: {names:?}"
+            )));
+        }
         let all = if self.has_server {
             "four: the workers', the device's towards them, the device's towards the server, the server's"
         } else {
@@ -535,6 +541,17 @@ fn addresses(list: &[String], section: &Section) -> Result<Vec<SocketAddr>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_interface_is_two_ends() {
+        for (list, is_right) in [(["a", "", "", "d"], true), (["a", "", "", "a"], false), (["", "b", "b", ""], false)] {
+            let plan =
+                TransportPlan { interfaces: list.map(str::to_owned).to_vec(), ..TransportPlan::of(TRANSPORTS[0]) };
+            let named = plan.interface_name(End::Workers);
+            assert_eq!(named.is_ok(), is_right, "{list:?}");
+            assert!(named.err().is_none_or(|why| why.to_string().contains("for two ends")));
+        }
+    }
 
     #[test]
     fn without_a_server_two_interfaces_are_all() {
