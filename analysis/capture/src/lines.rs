@@ -69,7 +69,7 @@ pub const DEFINITIONS: [Definition; 10] = [
         "numbers_missing",
         UPDATES,
         Better::Lower,
-        "Sequence numbers in that range that are in no packet that arrived.",
+        "Sequence numbers in that range that are in no packet that arrived; no value if packets hold updates that no header names.",
     )
     .needs(SERVER),
     of_captures("numbers_missing_share", SHARE, Better::Lower, "`numbers_missing` divided by `numbered`.")
@@ -340,7 +340,8 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         if numbered > 0 {
             out.push(updates("numbered", numbered as f64));
             let gaps = totals.distinct().and_then(|held| numbered.checked_sub(held));
-            let gaps = gaps.filter(|_| facts.unread(Side::Server) == 0);
+            // Members that no header names may have numbers outside of the range.
+            let gaps = gaps.filter(|_| facts.unread(Side::Server) == 0 && !(merged > 0 && totals.ageless == 0));
             let gaps = gaps.map(|gaps| gaps as f64);
             out.push(Line::new("numbers_missing", UPDATES, gaps));
             out.push(Line::new("numbers_missing_share", SHARE, gaps.and_then(|gaps| share(gaps, numbered))));
@@ -394,8 +395,9 @@ struct Known<'a> {
     latency: &'a NumberList,
 }
 
-const NO_SENDER: &str = "what was sent is not known: \"numbers_missing\" counts gaps in the numbers of what arrived, and ages \
-                         begin with the first generation that arrived; --sent FILE adds the senders' side";
+const GAPS_AND_AGES: &str = "what was sent is not known: \"numbers_missing\" counts gaps in the numbers of what arrived, and ages \
+                             begin with the first generation that arrived; --sent FILE adds the senders' side";
+const AGES: &str = "what was sent is not known, and ages begin with the first generation that arrived; --sent FILE adds the senders' side";
 const NOTHING_SENT: &str = "what was sent is not known; --sent FILE adds the senders' side";
 const NO_FATES: &str = "\"missing\" was sent and is in nothing that arrived: dropped, replaced or under way; if the device only \
                         forwards, --forwards calls it loss";
@@ -582,7 +584,12 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     }
     if ours > 0 && server && !sender {
         let numbered = totals.ageless == 0 && known.deliveries == Deliveries::Counted;
-        say("sender_not_seen", if numbered { NO_SENDER } else { NOTHING_SENT }.to_owned());
+        let text = match (numbered, known.merged) {
+            (false, _) => NOTHING_SENT,
+            (true, false) => GAPS_AND_AGES,
+            (true, true) => AGES,
+        };
+        say("sender_not_seen", text.to_owned());
     } else if ours > 0
         && sender
         && totals.found(Side::Server) > 0
@@ -606,11 +613,13 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
                 ),
             );
         }
-        if numbered > 0 && held > numbered {
+        if numbered > 0 && known.merged && totals.ageless == 0 {
+            let least = numbered.saturating_sub(held);
             say(
                 "numbers_incomplete",
                 format!(
-                    "aggregates hold {held} updates, and the numbers that arrived span {numbered}: gaps are not known"
+                    "packets do not name all updates in an aggregate: of the {numbered} numbers that arrived span, at least {least} are \
+                     missing"
                 ),
             );
         }

@@ -302,7 +302,11 @@ fn aggregates_hide_their_members_and_gaps_are_counted() {
     let measured = analysed(&CapturePlan::new(all().protocols.formats, vec![path], Vec::new()));
     let of = |metric| value(&measured.lines, metric).unwrap();
     assert_eq!((of("received"), of("merged"), of("represented"), of("duplicates")), (4.0, 2.0, 4.0, 1.0));
-    assert_eq!((of("numbered"), of("numbers_missing"), of("numbers_missing_share")), (5.0, 1.0, 0.2));
+    // The second member of the aggregate may be any number, also one that no packet is known by.
+    assert_eq!(of("numbered"), 5.0);
+    assert_eq!(["numbers_missing", "numbers_missing_share"].map(|metric| value(&measured.lines, metric)), [None; 2]);
+    let note = measured.notes.iter().find(|note| note.note == "numbers_incomplete").unwrap();
+    assert!(note.text.contains("at least 1 "), "{}", note.text);
     assert!(aom_of(&measured.lines, "worker", 1).is_empty() && !aom_of(&measured.lines, "cluster", 1).is_empty());
     assert!(measured.notes.iter().any(|note| note.note == "members_unknown"));
     assert!(!measured.lines.iter().any(|line| ["sent", "loss", "missing"].contains(&&*line.metric)));

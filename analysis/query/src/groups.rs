@@ -43,7 +43,12 @@ impl Level {
 
     #[inline]
     fn group(&mut self, before: u32, value: Option<u64>) -> u32 {
-        let place = value.map_or(NARROW, |value| value.min(NARROW as u64 + 1) as usize);
+        // An empty cell has the place behind the values; what is larger has none.
+        let place = match value {
+            None => NARROW,
+            Some(value) if value < NARROW as u64 => value as usize,
+            Some(_) => NARROW + 1,
+        };
         let at = before as usize * (NARROW + 1) + place;
         match self.table.get(at) {
             Some(known) if place <= NARROW && *known > 0 => *known - 1,

@@ -121,25 +121,35 @@ struct Atp {
 
 /// A bit for each number that packets of a job have on the wire, of the last half of them.
 #[derive(Clone)]
-struct Numbers(Vec<u64>);
+struct Numbers {
+    bits: Vec<u64>,
+    /// The latest number.
+    latest: usize,
+}
 
 impl Numbers {
     fn new() -> Self {
-        Numbers(vec![0; (1 << 16) / 64])
+        Numbers { bits: vec![0; (1 << 16) / 64], latest: Self::COUNT }
     }
 
     /// How many numbers there are: 0 is none.
     const COUNT: usize = u16::MAX as usize;
 
     fn has(&self, seq: u16) -> bool {
-        self.0[usize::from(seq) / 64] >> (seq % 64) & 1 == 1
+        self.bits[usize::from(seq) / 64] >> (seq % 64) & 1 == 1
     }
 
-    /// It is remembered until half of all numbers later.
+    /// It is remembered until half of all numbers later, whether that one comes or is lost on its way.
     fn add(&mut self, seq: u16) {
-        self.0[usize::from(seq) / 64] |= 1 << (seq % 64);
-        let old = (usize::from(seq).max(1) - 1 + Self::COUNT / 2) % Self::COUNT + 1;
-        self.0[old / 64] &= !(1 << (old % 64));
+        let ahead = (usize::from(seq) + Self::COUNT - self.latest) % Self::COUNT;
+        if ahead <= Self::COUNT / 2 {
+            for number in self.latest + 1..=self.latest + ahead {
+                let old = (number - 1 + Self::COUNT / 2) % Self::COUNT + 1;
+                self.bits[old / 64] &= !(1 << (old % 64));
+            }
+            self.latest = usize::from(seq).max(1);
+        }
+        self.bits[usize::from(seq) / 64] |= 1 << (seq % 64);
     }
 }
 

@@ -352,6 +352,9 @@ impl<P: RoundProtocol> Rounds<P> {
     }
 }
 
+/// The counter of results of a server with sums that 32 bits do not hold.
+pub const RESULTS_OVERFLOWED: &str = "results_overflowed";
+
 impl<P> Rounds<P> {
     fn counters(&self) -> Vec<Counter> {
         let mut counters: Vec<Counter> = self.patience.iter().filter_map(Patience::counter).collect();
@@ -363,6 +366,8 @@ impl<P> Rounds<P> {
                 Counter::sum("windows_halved", windows.clone().map(|(_, halved)| u64::from(halved)).sum()),
                 Counter::largest("window_at_end", windows.map(|(now, _)| u64::from(now)).max().unwrap_or(0)),
             ]);
+            let overflowed = check.overflowed();
+            counters.extend((overflowed > 0).then(|| Counter::sum(RESULTS_OVERFLOWED, overflowed)));
         }
         counters
     }

@@ -3,6 +3,7 @@
 use pktgen_core::record::{Facts, Fault, Manifest, Note, RunState, Unseen, judge};
 
 use crate::driver::virtual_time::Outcome;
+use crate::endpoint::rounds::RESULTS_OVERFLOWED;
 use crate::ledger::total;
 
 /// Fills in what is known only at the end, and has the run judged.
@@ -31,7 +32,9 @@ pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {
     }
     own.faults.append(&mut faults);
     own.faults.extend(source_failure.map(|why| Fault::WorkersStopped { why }));
-    let packets = ledger.overflowed();
+    // Sums of a device, or results of a server that added the rest.
+    let at_workers = manifest.counters.device.get(RESULTS_OVERFLOWED).copied().unwrap_or(0);
+    let packets = ledger.overflowed().max(at_workers);
     if packets > 0 {
         own.notes.push(Note::Overflowed { packets });
     }

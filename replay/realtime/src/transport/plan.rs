@@ -373,6 +373,19 @@ impl TransportPlan {
         )
     }
 
+    /// Refuses one interface for two ends of this process. Other hosts may have the same names.
+    pub(super) fn apart(&self, ends: &[End]) -> Result<()> {
+        let names: Vec<_> = ends.iter().filter_map(|end| self.interfaces.get(*end as usize)).collect();
+        match names.iter().enumerate().find(|(i, name)| !name.is_empty() && names[..*i].contains(name)) {
+            None => Ok(()),
+            Some((i, name)) => Err(Error::config(format!(
+                "transport.interfaces names \"{name}\" for {} and for another end; each end of a cable is an interface of its own: {:?}",
+                ends[i].name(),
+                self.interfaces
+            ))),
+        }
+    }
+
     /// The name of an end's interface; empty for that of another host.
     pub fn interface_name(&self, end: End) -> Result<&str> {
         let names = &self.interfaces;
@@ -382,12 +395,6 @@ impl TransportPlan {
             return Err(Error::config(format!(
                 "transport.interfaces: nothing is sent on \"{unused}\": there is no server in this run and so one cable; give \
                  two names, the workers' and the device's"
-            )));
-        }
-        let mut named = names.iter().enumerate().filter(|(_, name)| !name.is_empty());
-        if let Some((_, twice)) = named.find(|(i, name)| names[..*i].contains(name)) {
-            return Err(Error::config(format!(
-                "transport.interfaces names \"{twice}\" for two ends; each end of a cable is an interface of its own: {names:?}"
             )));
         }
         let all = if self.has_server {
@@ -544,13 +551,15 @@ mod tests {
 
     #[test]
     fn no_interface_is_two_ends() {
-        for (list, is_right) in [(["a", "", "", "d"], true), (["a", "", "", "a"], false), (["", "b", "b", ""], false)] {
-            let plan =
-                TransportPlan { interfaces: list.map(str::to_owned).to_vec(), ..TransportPlan::of(TRANSPORTS[0]) };
-            let named = plan.interface_name(End::Workers);
-            assert_eq!(named.is_ok(), is_right, "{list:?}");
-            assert!(named.err().is_none_or(|why| why.to_string().contains("for two ends")));
-        }
+        let plan = |list: [&str; 4]| TransportPlan {
+            interfaces: list.map(str::to_owned).to_vec(),
+            ..TransportPlan::of(TRANSPORTS[0])
+        };
+        let (both, all) = ([End::Workers, End::Server], End::ALL);
+        assert!(plan(["a", "", "", "d"]).apart(&all).is_ok() && plan(["a", "b", "b", "c"]).apart(&both).is_ok());
+        assert!(plan(["a", "a", "a", "a"]).apart(&[End::Workers]).is_ok(), "of other hosts");
+        let why = plan(["a", "", "", "a"]).apart(&both).unwrap_err().to_string();
+        assert!(why.contains("names \"a\" for server"), "{why}");
     }
 
     #[test]

@@ -163,6 +163,11 @@ impl ResultCheck {
         }
     }
 
+    /// Results with sums that 32 bits do not hold.
+    pub(super) fn overflowed(&self) -> u64 {
+        self.overflow.results
+    }
+
     /// Looks at the values of a result of `job`, as they lie in its packet.
     pub(super) fn look(&mut self, job: u16, head: &ResultHead, values: &[u8]) {
         let first = u32::from(job) * self.workers;

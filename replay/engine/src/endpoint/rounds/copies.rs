@@ -10,14 +10,16 @@ use super::ResultHead;
 struct Known {
     packet: PacketId,
     digest: u64,
+    /// Which result of the run it is: the later ones of a place have the higher numbers.
+    seq: u32,
 }
 
-const NONE: Known = Known { packet: PacketId::NOBODY, digest: 0 };
+const NONE: Known = Known { packet: PacketId::NOBODY, digest: 0, seq: 0 };
 
 /// The results of a run that were delivered last, by place: a job and a block.
 pub(super) struct Copies {
-    /// Two are enough: all workers have the result before when one of all workers is made, and a partial one takes a
-    /// timeout, which copies do not come apart.
+    /// Two are enough: a worker has the result before when it contributes to the next, so what is older than both has arrived, and comes
+    /// once more, however late.
     known: Vec<[Known; 2]>,
     /// Whether copies are compared. A device of this program shares the bytes of all of them.
     compared: bool,
@@ -47,9 +49,12 @@ impl Copies {
         if earlier.is_some() && !self.compared {
             return false;
         }
+        if earlier.is_none() && known[1].packet != PacketId::NOBODY && known.iter().all(|known| head.seq < known.seq) {
+            return false;
+        }
         let digest = if self.compared { of(head, values()) } else { 0 };
         let Some(earlier) = earlier else {
-            *known = [Known { packet, digest }, known[0]];
+            *known = [Known { packet, digest, seq: head.seq }, known[0]];
             return true;
         };
         if earlier.digest != digest && !(self.partial && head.degraded) {
@@ -114,14 +119,14 @@ mod tests {
         }
     }
 
-    /// Of each place the last two results are known.
+    /// Of each place the last two results are known, and older ones came before.
     #[test]
     fn the_last_two_results_of_a_place_are_known() {
         let mut copies = Copies::new(1, true, false);
         let mut first = |seq| copies.is_first((0, PacketId::new(0, seq, 0)), 0, &head(seq, 4, false), || &[0; 4]);
         assert_eq!(
             [first(0), first(8), first(0), first(16), first(8), first(0)],
-            [true, true, false, true, false, true]
+            [true, true, false, true, false, false]
         );
         assert_eq!(copies.fault(), None);
     }
